@@ -63,23 +63,23 @@ class Archive:
         return sorted(name for name in names if not name.startswith("."))
 
     def find(self, name: str | None = None) -> str:
-        """Return the run with this id or unique prefix of an id; None means the newest.
+        """Return the run with this id or unique prefix of an id; None and `last` mean the newest.
 
         Raises:
             UnknownRun: none, or more than one.
         """
         runs = self.runs()
-        fits = [run for run in runs if name is None or run.startswith(name)]
-        if name in fits or (name is None and fits):
-            return name if name is not None else fits[-1]
-        if len(fits) == 1:
-            return fits[0]
+        if name is None or name == "last":
+            if not runs:
+                raise UnknownRun(f"no run in {self.folder} yet")
+            return runs[-1]
+        fits = [run for run in runs if run.startswith(name)]
+        if name in fits or len(fits) == 1:
+            return name if name in fits else fits[0]
         if fits:
             raise UnknownRun(f"{name!r} could be {', '.join(fits)}; name one of them")
         known = f"; known: {', '.join(runs[-5:])}" if runs else ""
-        raise UnknownRun(
-            f"no run {name!r} in {self.folder}{known}" if name else f"no run in {self.folder} yet"
-        )
+        raise UnknownRun(f"no run {name!r} in {self.folder}{known}")
 
     def log_path(self, run: str) -> Path:
         return self.folder / run / LOG

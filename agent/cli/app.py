@@ -23,6 +23,8 @@ from kernelwright.agent.cli.results import (
 )
 from kernelwright.agent.cli.runs import experiment, generate, prompt, replay, run
 from kernelwright.agent.cli.terminal.failures import Guarded
+from kernelwright.agent.cli.terminal.options import flag, option
+from kernelwright.agent.setup.usage_error import UsageError
 
 MAKE, EVALUATE, INSPECT, EXPORT = "Make kernels", "Evaluate", "Inspect", "Compare and export"
 
@@ -48,30 +50,23 @@ def _print_version(wanted: bool) -> None:
 def _every_command(
     version: Annotated[
         bool,
-        typer.Option(
-            "--version",
-            "-V",
-            metavar="",
-            help="Print the version.",
-            callback=_print_version,
-            is_eager=True,
+        option(
+            "Print the version.", *("--version", "-V"), metavar="", callback=_print_version, is_eager=True
         ),
     ] = False,
     debug: Annotated[
-        bool,
-        typer.Option("--debug", metavar="", envvar="KERNELWRIGHT_DEBUG", help="Show tracebacks of failures."),
+        bool, flag("Show tracebacks of failures.", "--debug", envvar="KERNELWRIGHT_DEBUG")
     ] = False,
     trace: Annotated[
         Path | None,
-        typer.Option(
+        option(
+            "Write what evaluations do and wait for, for https://ui.perfetto.dev; uses no daemon.",
             metavar="FILE",
-            help="Write what evaluations do and wait for, for https://ui.perfetto.dev; uses no daemon.",
         ),
     ] = None,
 ) -> None:
     """Options of every command; the guard reads `debug` from the context."""
     if trace is not None:
-        from kernelwright.agent.setup.usage_error import UsageError
         from kernelwright.evaluator import begin_trace
 
         try:
@@ -118,19 +113,14 @@ _add(
     "KERNELBENCH_RUN -p KernelBench/level1",
     "kernel.md -p 09_softmax -m handwritten --evaluate",
 )
-_add("replay", replay.replay, MAKE, "", "prompts/recordings --port 8000")
+_add("replay", replay.replay, MAKE, "", "--folder prompts/recordings --port 8000")
 _add(
     *("evaluate", evaluate.evaluate, EVALUATE),
     "my_kernel.py -p 09_softmax",
     "my_kernel.py -p my_problem.py --shapes small --no-time",
     "- -p 23_swish -b cpp --json < my_kernel.py",
 )
-_add(
-    *("verify", verify.verify, EVALUATE),
-    "",
-    "3f2a --keep",
-    "--workers 4 --results verified.jsonl",
-)
+_add("verify", verify.verify, EVALUATE, "", "3f2a --keep", "--workers 4 --results verified.jsonl")
 kernels.app.command("rescore", help=_paragraphs(verify.rescore))(verify.rescore)
 _add(
     *("serve", serve.serve, EVALUATE),
@@ -141,14 +131,11 @@ _add(
 app.add_typer(daemon.app, name="daemon", rich_help_panel=EVALUATE)
 app.add_typer(cluster.app, name="cluster", rich_help_panel=EVALUATE)
 _add("doctor", doctor.doctor, EVALUATE, "", "--json")
-for name, group in {
-    "runs": runs,
-    "attempts": attempts_command,
-    "kernels": kernels,
-    "problems": problems,
-    "cache": cache,
-}.items():
-    app.add_typer(group.app, name=name, rich_help_panel=INSPECT)
+app.add_typer(runs.app, name="runs", rich_help_panel=INSPECT)
+app.add_typer(attempts_command.app, name="attempts", rich_help_panel=INSPECT)
+app.add_typer(kernels.app, name="kernels", rich_help_panel=INSPECT)
+app.add_typer(problems.app, name="problems", rich_help_panel=INSPECT)
+app.add_typer(cache.app, name="cache", rich_help_panel=INSPECT)
 _add("show", kernels.show, INSPECT, is_alias=True)
 _add(
     *("prompt", prompt.prompt, INSPECT),

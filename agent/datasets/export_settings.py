@@ -41,19 +41,23 @@ class Filters(Record):
     """Attempts to use; an empty tuple or None accepts all."""
 
     runs: tuple[str, ...] = ()
+    """Runs by id; on the command line also by a unique prefix, or `last`."""
     problems: tuple[str, ...] = ()
     """Problems whose id contains one of these."""
     statuses: tuple[Status, ...] = ()
+    """How attempts ended, such as PASSED."""
     tracks: tuple[Literal["own", "mixed", "library", "unknown"], ...] = ()
-    """Owners of the kernels that did the work; applies to passes."""
+    """Owners of the kernels that did the work of a pass."""
     min_speedup: float | None = Field(default=None, allow_inf_nan=False)
     """Least speedup of a pass; a pass that was not timed is refused."""
     hardware: tuple[str, ...] = ()
     """Names of devices contain one of these; applies to attempts that reached a device."""
     models: tuple[str, ...] = ()
+    """Models that wrote them."""
     licenses: tuple[str, ...] = ()
-    """Case is ignored."""
+    """Their licence; case is ignored."""
     backends: tuple[str, ...] = ()
+    """Backends they are written for."""
 
 
 class DatasetSettings(Record):
@@ -61,8 +65,11 @@ class DatasetSettings(Record):
 
     filters: Filters = Filters()
     reasoning: Reasoning = Reasoning.DROP
+    """Keep or drop models' thoughts."""
     dedup: Dedup = Dedup.NEAR
+    """Repeats to leave out."""
     pairing: Pairing = Pairing.PROMPT
+    """Both answers of a pair share the prompt, or the problem only."""
     pairs: int = Field(default=100, ge=1)
     """Largest number of pairs of one problem."""
     test: float = Field(default=0.1, ge=0, le=1)
@@ -74,7 +81,7 @@ class DatasetSettings(Record):
     parquet: bool = False
     """Write Parquet beside JSON Lines."""
     decontaminate: tuple[str, ...] = ()
-    """Files and folders of problems that must not be in the dataset."""
+    """Files and folders of problems that must not be in the dataset, nor nearly."""
 
     def command(self, format: str, workspace: str, out: str) -> str:
         """The command line of this export."""

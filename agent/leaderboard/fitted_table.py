@@ -11,6 +11,7 @@ from kernelwright.agent.leaderboard.display_text import name
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType
     from rich.table import Table
+    from rich.text import Text
 
 LEAST_WORDS: Final = 8
 """Columns that a column of words has at least."""
@@ -19,16 +20,17 @@ GAP: Final = 2
 
 @dataclass(slots=True)
 class FittingTable:
-    """AttemptRows of strangers' words, made fit to be seen; a heading that ends with `>` is of numbers."""
+    """Rows of strangers' words, made fit to be seen; a heading that ends with `>` is of numbers."""
 
     headings: Sequence[str]
-    rows: list[tuple[str, ...]] = field(default_factory=list)
-    styles: list[Sequence[str]] = field(default_factory=list)
+    rows: list[tuple[Text, ...]] = field(default_factory=list)
 
-    def add_row(self, *cells: str, styles: Sequence[str] = ()) -> None:
-        """Add a row; `styles` are of its first cells."""
-        self.rows.append(tuple(map(name, cells)))
-        self.styles.append(styles)
+    def add_row(self, *cells: str, **styles: str) -> None:
+        """Add a row; `styles` are those of columns, by heading."""
+        from rich.text import Text
+
+        styled = zip(self.headings, cells, strict=True)
+        self.rows.append(tuple(Text(name(cell), styles.get(heading, "")) for heading, cell in styled))
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
         """The table, or its rows one by one."""
@@ -40,14 +42,12 @@ class FittingTable:
     def _least_width(self) -> int:
         width = 0
         for column, heading in enumerate(self.headings):
-            cells = [heading.removesuffix(">"), *(row[column] for row in self.rows)]
-            longest = max(map(len, cells))
+            longest = max([len(heading.removesuffix(">")), *(len(row[column]) for row in self.rows)])
             width += GAP + (longest if heading.endswith(">") else min(longest, LEAST_WORDS))
         return width
 
     def _table(self) -> Table:
         from rich.table import Table
-        from rich.text import Text
 
         table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0))
         for heading in self.headings:
@@ -59,9 +59,8 @@ class FittingTable:
                 no_wrap=is_number,
                 overflow="fold",
             )
-        for row, styles in zip(self.rows, self.styles, strict=True):
-            padded = [*styles, *[""] * (len(row) - len(styles))]
-            table.add_row(*(Text(cell, style=style) for cell, style in zip(row, padded, strict=True)))
+        for row in self.rows:
+            table.add_row(*row)
         return table
 
     def _lines(self) -> Iterator[RenderableType]:

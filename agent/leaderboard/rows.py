@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, TypeVar
 
 from kernelwright.agent.records.attempt_log import Attempt
 from kernelwright.agent.records.attempt_view import AttemptView, counted, view_of
 from kernelwright.agent.records.score_policy import UNKNOWN_HARDWARE, ScorePolicy
+
+Key = TypeVar("Key")
 
 UNCONFIRMED: Final = "the best of several measurements, not measured again"
 
@@ -41,6 +43,14 @@ def settled_policies(attempts: Iterable[Attempt]) -> dict[str, ScorePolicy]:
     """The policy of each evaluated attempt by id; one that reached no device counts for its run's machine."""
     views = [view_of(attempt) for attempt in attempts]
     return {row.attempt: row.policy for row in _on_machines([row for row in views if row.status is not None])}
+
+
+def grouped(rows: Iterable[AttemptView], key: Callable[[AttemptView], Key]) -> dict[Key, list[AttemptView]]:
+    """The rows by a key, those of each key in their order."""
+    groups: dict[Key, list[AttemptView]] = {}
+    for row in rows:
+        groups.setdefault(key(row), []).append(row)
+    return groups
 
 
 def of_track(rows: Iterable[AttemptView], track: str) -> list[AttemptView]:
@@ -79,10 +89,7 @@ def _on_doubts(rows: list[AttemptView]) -> list[AttemptView]:
 
 
 def _on_luck(rows: list[AttemptView]) -> list[AttemptView]:
-    runs: defaultdict[tuple[object, ...], list[AttemptView]] = defaultdict(list)
-    for row in rows:
-        if row.low is not None:
-            runs[_assignment(row)].append(row)
+    runs = grouped((row for row in rows if row.low is not None), _assignment)
     limits = {
         name: max((row.speedup or 0.0 for row in measured if row.is_confirmed), default=1.0)
         for name, measured in runs.items()

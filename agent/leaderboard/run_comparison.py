@@ -7,11 +7,12 @@ intervals of the two speedups do not overlap, and both were measured again.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterable
 from enum import StrEnum
 from typing import TypeAlias
 
+from kernelwright.agent.leaderboard.rows import grouped
 from kernelwright.agent.leaderboard.standings import fastest, place
 from kernelwright.agent.records.attempt_view import AttemptView
 from kernelwright.agent.records.score_policy import ScorePolicy
@@ -89,13 +90,13 @@ def compare_runs(
     Without `equal_attempts` the best of all attempts are compared, however many either run made. With `again`
     two kernels are better or worse only if a second measurement of both says so.
     """
-    sides: defaultdict[tuple[str, str, ScorePolicy], dict[str, list[AttemptView]]] = defaultdict(dict)
-    for row in rows:
-        if row.run in (before, after):
-            sides[(row.problem, *place(row))].setdefault(row.run, []).append(row)
+    of_both = grouped(
+        (row for row in rows if row.run in (before, after)), lambda row: (row.problem, *place(row))
+    )
     found = [
-        _difference(of, sides[of].get(before, []), sides[of].get(after, []), equal_attempts, again)
-        for of in sorted(sides, key=lambda of: (*of[:2], str(of[2])))
+        _difference(of, sides.get(before, []), sides.get(after, []), equal_attempts, again)
+        for of in sorted(of_both, key=lambda of: (*of[:2], str(of[2])))
+        for sides in [grouped(of_both[of], lambda row: row.run)]
     ]
     seen = Counter(difference.change for difference in found)
     order = list(Change)

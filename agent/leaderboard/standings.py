@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import sys
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from typing import Final, TypeAlias
 
@@ -21,7 +21,7 @@ from kernelwright.agent.leaderboard.board_records import (
     Standing,
 )
 from kernelwright.agent.leaderboard.policy import SAMPLE_COUNTS, SPEEDUP_POINTS
-from kernelwright.agent.leaderboard.rows import UNCONFIRMED, AttemptRows, of_track, read_rows
+from kernelwright.agent.leaderboard.rows import UNCONFIRMED, AttemptRows, grouped, of_track, read_rows
 from kernelwright.agent.leaderboard.statistics import (
     Interval,
     best_at_k,
@@ -56,17 +56,15 @@ def board(attempts: Iterable[Attempt], *, seed: int = 0, track: str | None = Non
 def board_of(rows: AttemptRows, *, seed: int = 0, track: str | None = None) -> Board:
     """The same from rows that were read already."""
     evaluated = rows.evaluated if track is None else of_track(rows.evaluated, track)
-    tables: defaultdict[tuple[str, ScorePolicy], list[AttemptView]] = defaultdict(list)
-    for row in evaluated:
-        tables[place(row)].append(row)
+    tables = grouped(evaluated, place)
     # Most used first.
     order = sorted(tables, key=lambda of: (of[0], -len(tables[of]), str(of[1])))
-    groups = [(of, _grouped(tables[of], lambda row: (row.model, row.strategy))) for of in order]
-    problems = [_grouped(tables[of], lambda row: row.problem) for of in order]
     return Board(
-        entries=tuple(entry for of, members in groups for entry in _ranked(_entries(of, members, seed=seed))),
+        entries=tuple(entry for of in order for entry in _ranked(_entries(of, tables[of], seed=seed))),
         problems=tuple(
-            _problem(of, group) for of, table in zip(order, problems, strict=True) for group in table
+            _problem(of, group)
+            for of in order
+            for _, group in sorted(grouped(tables[of], lambda row: row.problem).items())
         ),
         attempts=len(rows.evaluated),
         unjudged=rows.unevaluated,
@@ -88,23 +86,15 @@ def by_table(board: Board) -> Iterator[tuple[list[Entry], str]]:
         yield entries, "; ".join(differences.values())
 
 
-def _grouped(
-    rows: Iterable[AttemptView], key: Callable[[AttemptView], str | tuple[str, str]]
-) -> list[list[AttemptView]]:
-    groups: defaultdict[str | tuple[str, str], list[AttemptView]] = defaultdict(list)
-    for row in rows:
-        groups[key(row)].append(row)
-    return [group for _, group in sorted(groups.items())]
-
-
 def fastest(rows: Iterable[AttemptView]) -> AttemptView | None:
     """The correct row to show first; unsanitized ones, where the tools exist, and unfit ones come last."""
     correct = [row for row in rows if row.speedup is not None]
     return max(correct, key=lambda row: (not row.is_doubted, not row.unfit, row.speedup or 0.0), default=None)
 
 
-def _entries(of: tuple[str, ScorePolicy], members: list[list[AttemptView]], *, seed: int) -> list[Entry]:
+def _entries(of: tuple[str, ScorePolicy], table: list[AttemptView], *, seed: int) -> list[Entry]:
     """The entries of one table, compared at the most attempts that all of them made at a problem."""
+    members = [rows for _, rows in sorted(grouped(table, lambda row: (row.model, row.strategy)).items())]
     drawn = [_by_problem(rows) for rows in members]
     equal: dict[str, int] = {}
     for by_problem in drawn:
@@ -171,9 +161,7 @@ def _entry(
 
 
 def _doubted(rows: list[AttemptView]) -> int:
-    by_problem: defaultdict[str, list[AttemptView]] = defaultdict(list)
-    for row in rows:
-        by_problem[row.problem].append(row)
+    by_problem = grouped(rows, lambda row: row.problem)
     best = [max(of_one, key=lambda row: row.speedup or 0.0) for of_one in by_problem.values()]
     return sum(row.is_doubted and row.speedup is not None for row in best)
 
@@ -202,10 +190,7 @@ def _by_problem(rows: list[AttemptView]) -> dict[str, list[Sample]]:
     A sample all of whose replies another run has is the one it repeats: k of n must be n that were drawn.
     """
     joint = {name for name in {row.strategy for row in rows} if attempts_are_one_sample(name)}
-    made: defaultdict[tuple[str, str, int], list[AttemptView]] = defaultdict(list)
-    for row in rows:
-        whole = row.strategy in joint
-        made[row.problem, row.run, 0 if whole else row.sample].append(row)
+    made = grouped(rows, lambda row: (row.problem, row.run, 0 if row.strategy in joint else row.sample))
     found: dict[str, dict[object, Sample]] = {}
     for (problem, _, sample), replies in made.items():
         samples = found.setdefault(problem, {})
@@ -226,10 +211,8 @@ def _log(speedup: float | None) -> float:
 
 
 def _per_attempt(rows: list[AttemptView], p: float) -> float:
-    attempts: defaultdict[str, list[float | None]] = defaultdict(list)
-    for row in rows:
-        attempts[row.problem].append(row.speedup)
-    return mean([fast_p(speedups, p) for speedups in attempts.values()])
+    by_problem = grouped(rows, lambda row: row.problem)
+    return mean([fast_p([row.speedup for row in of_one], p) for of_one in by_problem.values()])
 
 
 def _at_k(problems: list[list[float | None]]) -> Iterable[AtK]:

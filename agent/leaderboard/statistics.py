@@ -85,12 +85,9 @@ def bootstrap(columns: Sequence[Sequence[float]], *, samples: int, seed: int) ->
         pick = itemgetter(*dice.choices(rows, k=size))
         for column, found in zip(columns, means, strict=True):
             found.append(sum(pick(column)) / size)
-    return [_middle(sorted(found)) for found in means]
-
-
-def _middle(rising: list[float]) -> Interval:
     tail = (1.0 - CONFIDENCE) / 2.0
-    return Interval(low=quantile(rising, tail), high=quantile(rising, 1.0 - tail))
+    ordered = map(sorted, means)
+    return [Interval(low=quantile(rising, tail), high=quantile(rising, 1.0 - tail)) for rising in ordered]
 
 
 def quantile(rising: Sequence[float], share: float) -> float:

@@ -12,23 +12,6 @@ from kernelwright.agent.records.score_policy import ScorePolicy
 from kernelwright.agent.records.strict_json import strict_json
 from kernelwright.evaluator import Status, visible
 
-_PLAIN: Final = (
-    "rank",
-    "ranked_k",
-    "problems",
-    "problem_set",
-    "solved",
-    "attempts",
-    "per_problem",
-    "samples",
-    "geomean_solved",
-    "doubted",
-    "unconfirmed",
-)
-_SPENT: Final = (
-    *("cheats", "cheating_rate", "tokens", "cost_usd", "unpriced", "tokens_per_solved"),
-    "cost_per_solved_usd",
-)
 _FORMULAS: Final = ("=", "+", "-", "@", "\t", "\r", "\n")
 """First characters of cells that spreadsheets evaluate (https://owasp.org/www-community/attacks/CSV_Injection)."""
 TRACKS: Final = ("own", "mixed", "library", "unknown")
@@ -44,7 +27,8 @@ COLUMNS: Final = (
     *(f"speed_of_light_{name}" for name in Quartiles.model_fields),
     *(f"track_{track}" for track in TRACKS),
     *("doubted", "unconfirmed"),
-    *_SPENT,
+    *("cheats", "cheating_rate", "tokens", "cost_usd", "unpriced", "tokens_per_solved"),
+    "cost_per_solved_usd",
     *(status.value for status in Status),
 )
 """Of the comma-separated values, in their order."""
@@ -65,20 +49,15 @@ def to_csv(board: Board) -> str:
 
 
 def _line(entry: Entry) -> dict[str, object]:
-    named = entry.of.model_dump(mode="json") | {
-        "policy": entry.of.id,
-        "baselines": " ".join(entry.of.baselines),
-    }
+    line: dict[str, object] = {name: getattr(entry, name) for name in Entry.model_fields if name in COLUMNS}
+    line |= entry.of.model_dump(mode="json")
+    line |= {"policy": entry.of.id, "baselines": " ".join(entry.of.baselines)}
     # Names come from outside, and this may be printed to a terminal.
-    line: dict[str, object] = {
-        key: _cell(value) if type(value) is str else value for key, value in named.items()
-    }
-    line |= {name: getattr(entry, name) for name in (*_PLAIN, *_SPENT)}
-    line |= {"ranked": entry.ranked.value} | _around("ranked", entry.ranked)
-    line |= {"geomean": entry.geomean.value} | _around("geomean", entry.geomean)
+    line = {key: _cell(value) if type(value) is str else value for key, value in line.items()}
+    line |= _around("ranked", entry.ranked) | _around("geomean", entry.geomean)
     for point in entry.fast_p:
         name = f"fast_{point.p:g}"
-        line |= {name: point.best.value, f"{name}_per_attempt": point.per_attempt} | _around(name, point.best)
+        line |= _around(name, point.best) | {f"{name}_per_attempt": point.per_attempt}
     for at in entry.at_k:
         line |= {f"pass_at_{at.k}": at.passed, f"best_at_{at.k}": at.speedup}
     if entry.speed_of_light:
@@ -93,4 +72,4 @@ def _cell(name: str) -> str:
 
 
 def _around(name: str, estimate: Estimate) -> dict[str, object]:
-    return {f"{name}_low": estimate.low, f"{name}_high": estimate.high}
+    return {name: estimate.value, f"{name}_low": estimate.low, f"{name}_high": estimate.high}

@@ -45,18 +45,17 @@ def render(board: Board) -> RenderableType:
             parts.append(Text(f"not to be compared with the first table: {name(differs)}", style="yellow"))
         for table in (_standings(entries), _costs(entries), _statuses(entries), _problems(problems)):
             parts += [table, Text()]
-    parts.append(Text(LEGEND, style="dim"))
-    if any(entry.doubted for entry in board.entries):
-        parts.append(Text(DOUBTED, style="dim"))
-    bests = [(entry, entry.best) for entry in board.problems if entry.best]
-    if any(best.unfit not in ("", rows.UNCONFIRMED) for _, best in bests):
-        parts.append(Text(UNFIT, style="dim"))
-    if any(_is_unconfirmed(entry, best) for entry, best in bests):
-        parts.append(Text(UNCONFIRMED, style="dim"))
+    shown = "".join(_marks(entry, entry.best) for entry in board.problems if entry.best)
     flawed = {entry.problem: ", ".join(entry.flaws) for entry in board.problems if entry.flaws}
-    if flawed:
-        told = "; ".join(f"{name(problem)} ({name(flaws)})" for problem, flaws in flawed.items())
-        parts.append(Text(f"{FLAWED} {told}", style="dim"))
+    told = "; ".join(f"{name(problem)} ({name(flaws)})" for problem, flaws in flawed.items())
+    notes = {
+        LEGEND: True,
+        DOUBTED: any(entry.doubted for entry in board.entries),
+        UNFIT: "‡" in shown,
+        UNCONFIRMED: "~" in shown,
+        f"{FLAWED} {told}": flawed,
+    }
+    parts += [Text(note, style="dim") for note, is_meant in notes.items() if is_meant]
     if board.unjudged:
         parts.append(Text(f"{board.unjudged} replies wait to be evaluated and count nowhere", style="yellow"))
     return Group(*parts)
@@ -83,7 +82,7 @@ def render_comparison(comparison: RunComparison) -> RenderableType:
     for row in comparison.differences:
         where = [f"{row.backend} · {row.policy}"] if is_mixed else []
         cells = [row.problem, *where, row.change, _told(row.before), _told(row.after), row.why]
-        table.add_row(*cells, styles=[*[""] * (1 + len(where)), colours.get(row.change, "")])
+        table.add_row(*cells, change=colours.get(row.change, ""))
     heading = Text(f"{comparison.before} → {comparison.after}", style="bold")
     heading.append("" if is_mixed else f"  {', '.join(map(name, places))}", style="not bold")
     return Group(heading, counts, Text(), table)
@@ -171,17 +170,13 @@ def _problems(entries: list[ProblemEntry]) -> FittingTable:
 
 
 def _marks(entry: ProblemEntry, best: Best) -> str:
+    is_measured_once = entry.passed > 1 and best.low is not None and not best.is_confirmed
     marks = {
         "†": best.is_doubted,
         "‡": best.unfit not in ("", rows.UNCONFIRMED),
-        "~": _is_unconfirmed(entry, best),
+        "~": is_measured_once or best.unfit == rows.UNCONFIRMED,
     }
     return "".join(mark for mark, is_meant in marks.items() if is_meant)
-
-
-def _is_unconfirmed(entry: ProblemEntry, best: Best) -> bool:
-    is_measured_once = entry.passed > 1 and best.low is not None and not best.is_confirmed
-    return is_measured_once or best.unfit == rows.UNCONFIRMED
 
 
 def _between(low: float | None, high: float | None) -> str:

@@ -12,7 +12,11 @@ OPENAI_URL: Final = "https://api.openai.com/v1"
 
 def is_loopback(url: str) -> bool:
     """Return whether an address names this machine."""
-    host = urlsplit(url).hostname or ""
+    return is_loopback_host(urlsplit(url).hostname or "")
+
+
+def is_loopback_host(host: str) -> bool:
+    """Return whether a host is reachable from this machine only."""
     try:
         return ip_address(host).is_loopback
     except ValueError:

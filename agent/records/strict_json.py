@@ -13,9 +13,8 @@ from kernelwright.evaluator import Record
 
 
 def strict_json(value: object, *, indent: int | None = None) -> str:
-    """Serialize a record or a JSON value as ASCII text."""
-    held = value.model_dump(mode="json") if isinstance(value, Record) else value
-    return json.dumps(plain(held), allow_nan=False, indent=indent)
+    """Serialize a record, or a JSON value that may hold records, as ASCII text."""
+    return json.dumps(plain(value), allow_nan=False, indent=indent)
 
 
 def whole_characters(text: str) -> str:
@@ -26,6 +25,8 @@ def whole_characters(text: str) -> str:
 def plain(value: object) -> object:
     """Replace every value that strict JSON cannot represent."""
     match value:
+        case Record():
+            return plain(value.model_dump(mode="json"))
         case float() if not math.isfinite(value):
             return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
         case str():

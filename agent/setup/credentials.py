@@ -47,12 +47,19 @@ def base_url(variables: Sequence[str] = URL_VARIABLES) -> str | None:
         UsageError: there is a secret in it.
     """
     name = _first_set(variables)
-    if name is None:
-        return None
+    return None if name is None else address_in(name, os.environ[name].strip())
+
+
+def address_in(variable: str, address: str) -> str:
+    """An address that a variable of the environment holds.
+
+    Raises:
+        UsageError: there is a secret in it.
+    """
     try:
-        return _without_secret(os.environ[name].strip())
+        return _without_secret(address)
     except ValueError as error:
-        raise UsageError(f"{name} {error}") from None
+        raise UsageError(f"{variable} {error}") from None
 
 
 def _without_secret(address: str) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -14,6 +13,7 @@ from kernelwright.agent.prompting.few_shot import Known, nearest, traits, usable
 from kernelwright.agent.runner import Plan
 from kernelwright.agent.runner.plan import shown_for
 from kernelwright.agent.setup.problem_lookup import installed_problems
+from kernelwright.agent.setup.run_settings import RunSettings
 from kernelwright.agent.strategies import Exemplar
 from kernelwright.agent.workspace import Kernel, Workspace
 from kernelwright.evaluator import (
@@ -30,41 +30,37 @@ from kernelwright.evaluator import (
 _LOG: Final = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FewShotSelection:
-    problems: Sequence[Problem]
-    backends: Sequence[str]
-    config: EvaluationConfig
-    count: int
-    """Kernels for each problem."""
-    own: bool
-    """True if a problem's own kernels may be among them."""
-
-
-def choose(workspace: Workspace, lesson: FewShotSelection, cache: Path | None) -> dict[str, tuple[str, ...]]:
+def choose(
+    workspace: Workspace,
+    settings: RunSettings,
+    *,
+    problems: Sequence[Problem],
+    config: EvaluationConfig,
+    cache: Path | None,
+) -> dict[str, tuple[str, ...]]:
     """The kernels that openings show, ids by `shown_for`; assignments without any are left out.
 
     Raises:
         EvaluatorError: this machine has no sandbox to look at problems in.
     """
-    if lesson.count == 0:
+    if settings.few_shot == 0:
         return {}
     saved = workspace.kernels(lambda _, error: _LOG.warning("left out: %s", error))
-    kernels = [kernel for kernel in saved if usable(kernel, lesson.config)]
-    sources = {problem.sha: problem for problem in _sources(workspace.archive(), lesson.problems, kernels)}
+    kernels = [kernel for kernel in saved if usable(kernel, config)]
+    sources = {problem.sha: problem for problem in _sources(workspace.archive(), problems, kernels)}
     chosen: dict[str, tuple[str, ...]] = {}
     with Evaluator(cache=cache) as evaluator:
         known = [
-            Known(kernel, problem, traits(problem, _describe(evaluator, problem, config)))
+            Known(kernel, problem, traits(problem, _describe(evaluator, problem, terms)))
             for kernel in kernels
             if (problem := sources.get(kernel.record.problem_sha)) is not None
-            for config in [lesson.config.on_terms_of(kernel.score.config)]
+            for terms in [config.on_terms_of(kernel.score.config)]
         ]
-        for problem in lesson.problems:
-            mine = traits(problem, _describe(evaluator, problem, lesson.config))
-            for backend in lesson.backends:
+        for problem in problems:
+            mine = traits(problem, _describe(evaluator, problem, config))
+            for backend in settings.backends:
                 fitting = [one for one in known if one.kernel.record.backend == backend]
-                found = nearest(problem, mine, fitting, lesson.count, own=lesson.own)
+                found = nearest(problem, mine, fitting, settings.few_shot, own=settings.few_shot_own)
                 if found:
                     chosen[shown_for(problem.id, backend)] = tuple(kernel.id for kernel in found)
     return chosen
@@ -76,24 +72,17 @@ def load(workspace: Workspace, plan: Plan) -> Mapping[str, tuple[Exemplar, ...]]
     Raises:
         ArchiveError: one is gone, or damaged.
     """
-    return {
-        place: tuple(_exemplar(workspace.kernel(name)) for name in names)
-        for place, names in plan.exemplars.items()
-    }
+    return {place: read_exemplars(workspace, names) for place, names in plan.exemplars.items()}
 
 
-def exemplars_for(workspace: Workspace, lesson: FewShotSelection, cache: Path | None) -> tuple[Exemplar, ...]:
-    """The kernels to show for a lesson of one problem and one backend.
+def read_exemplars(workspace: Workspace, kernels: Iterable[str]) -> tuple[Exemplar, ...]:
+    """The kernels of these ids, to be shown.
 
     Raises:
-        ArchiveError, EvaluatorError: as `choose`.
+        ArchiveError: one is gone, or damaged.
     """
-    names = [name for chosen in choose(workspace, lesson, cache).values() for name in chosen]
-    return tuple(_exemplar(workspace.kernel(name)) for name in names)
-
-
-def _exemplar(kernel: Kernel) -> Exemplar:
-    return Exemplar(code=kernel.source, evaluation=kernel.score, kernel=kernel.id)
+    saved = map(workspace.kernel, kernels)
+    return tuple(Exemplar(code=one.source, evaluation=one.score, kernel=one.id) for one in saved)
 
 
 def _sources(archive: Archive, given: Sequence[Problem], kernels: Iterable[Kernel]) -> Iterator[Problem]:

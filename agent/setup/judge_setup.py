@@ -15,6 +15,7 @@ from kernelwright.agent.evaluation import EvaluationSite, RemoteEvaluationSite
 from kernelwright.agent.evaluation.local_site import LocalSite, local_at_once
 from kernelwright.agent.evaluation.remote_site import RemoteSite
 from kernelwright.agent.providers.endpoint import is_loopback
+from kernelwright.agent.setup.credentials import address_in
 from kernelwright.agent.setup.policy import TOKEN_FILE_BYTES
 from kernelwright.agent.setup.run_settings import RunSettings
 from kernelwright.agent.setup.usage_error import UsageError
@@ -39,13 +40,7 @@ def judges_of(settings: RunSettings) -> tuple[str, ...]:
     if settings.judges:
         return settings.judges
     named = (text.strip() for text in os.environ.get(JUDGE_VARIABLE, "").split(","))
-    found = tuple(dict.fromkeys(url for url in named if url))
-    for url in found:
-        if "@" in urlsplit(url).netloc:
-            raise UsageError(
-                f"{JUDGE_VARIABLE} holds a user or a password; put a token into {TOKEN_VARIABLE}"
-            )
-    return found
+    return tuple(dict.fromkeys(address_in(JUDGE_VARIABLE, url) for url in named if url))
 
 
 def local_site(cache: Path | None, device: str, backends: Iterable[str], at_once: int | None) -> LocalSite:
@@ -60,11 +55,7 @@ def is_elsewhere(settings: RunSettings) -> bool:
 
 
 def remote_site(
-    settings: RunSettings,
-    config: EvaluationConfig,
-    backends: Iterable[str],
-    *,
-    cache: Path | None = None,
+    settings: RunSettings, config: EvaluationConfig, backends: Iterable[str], *, cache: Path | None = None
 ) -> RemoteEvaluationSite | None:
     """The judges elsewhere or the cluster; None where this machine evaluates. Enter it to meet them.
 
@@ -93,7 +84,7 @@ def remote_site(
 def open_site(
     settings: RunSettings,
     config: EvaluationConfig,
-    backends: Sequence[str],
+    backends: Iterable[str],
     *,
     cache: Path | None,
     at_once: int | None = None,

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from kernelwright.agent.archive import Archive, RunLog, resume_run
 from kernelwright.agent.runner import Plan, begin, read_plan
 from kernelwright.agent.setup.cost_limits import prices_known, refuse_unpriced
-from kernelwright.agent.setup.few_shot_setup import FewShotSelection, choose
+from kernelwright.agent.setup.few_shot_setup import choose
 from kernelwright.agent.setup.judge_setup import is_elsewhere
 from kernelwright.agent.setup.problem_lookup import read_problems
 from kernelwright.agent.setup.provider_setup import addresses_with_keys, models_of, resolve
@@ -62,8 +62,6 @@ class PreparedRun:
     settings: RunSettings
     problems: tuple[Problem, ...]
     open_log: Callable[[], RunLog]
-    run: str | None = None
-    """Its id, when it has begun already."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +83,7 @@ def prepare(place: RunPlace, settings: RunSettings, *, resume: str | None = None
     archive = Workspace(place.workspace).archive()
     if resume is None:
         return _begin(place, archive, settings)
-    return _go_on(place, archive, archive.find(None if resume == "last" else resume), settings)
+    return _go_on(place, archive, archive.find(resume), settings)
 
 
 def _begin(place: RunPlace, archive: Archive, given: RunSettings) -> PreparedRun:
@@ -98,13 +96,7 @@ def _begin(place: RunPlace, archive: Archive, given: RunSettings) -> PreparedRun
     problems = read_problems(settings.problems)
     first, *others = _strategies(settings)
     config = counting(keeping(settings.evaluation), settings.backends, (first, *others))
-    lesson = FewShotSelection(
-        problems=problems,
-        backends=settings.backends,
-        config=config,
-        count=settings.few_shot,
-        own=settings.few_shot_own,
-    )
+    workspace = Workspace(place.workspace)
     plan = Plan(
         problems=tuple(problem.id for problem in problems),
         backends=settings.backends,
@@ -118,7 +110,7 @@ def _begin(place: RunPlace, archive: Archive, given: RunSettings) -> PreparedRun
         keep_slower=settings.keep_slower,
         confirm=settings.confirm,
         prices=prices_known(settings),
-        exemplars=choose(Workspace(place.workspace), lesson, place.cache),
+        exemplars=choose(workspace, settings, problems=problems, config=config, cache=place.cache),
         seed=settings.seed,
     )
     if not given.backends:
@@ -190,7 +182,6 @@ def _go_on(place: RunPlace, archive: Archive, run: str, changed: RunSettings) ->
         settings,
         tuple(archive.problems(run).values()),
         lambda: resume_run(archive, run, bounds=changed.budget),
-        run,
     )
 
 

@@ -138,10 +138,7 @@ def models_of(settings: RunSettings) -> tuple[ModelChoice, ...]:
 
 
 def open_providers(
-    settings: RunSettings,
-    endpoints: Endpoints,
-    storage: ReplyStorage,
-    on_retry: Callable[[Retrying], None],
+    settings: RunSettings, endpoints: Endpoints, storage: ReplyStorage, on_retry: Callable[[Retrying], None]
 ) -> dict[str, Provider]:
     """A client for every model; those at one endpoint share one.
 
@@ -163,9 +160,11 @@ def open_providers(
 
     def client(first: ModelEndpoint) -> Provider:
         several = [first, *endpoints.spares]
+        # The last of several is tried as long as a lone one would be.
+        patience = [RetryPolicy(max_retries=RETRIES_BEFORE_FALLBACK)] * len(endpoints.spares)
         choices = [
-            Choice(kind.open(place.endpoint, replace(terms, patience=patience)), place.model)
-            for place, patience in zip(several, _patience(len(several)), strict=True)
+            Choice(kind.open(place.endpoint, replace(terms, patience=policy)), place.model)
+            for place, policy in zip(several, [*patience, RetryPolicy()], strict=True)
         ]
         alone = len(choices) == 1 and first.model is None
         asked: Provider = choices[0].provider if alone else FallbackProvider(choices)
@@ -262,8 +261,3 @@ def _endpoint(choice: EndpointChoice) -> ModelEndpoint:
         ),
         choice.model,
     )
-
-
-def _patience(count: int) -> list[RetryPolicy]:
-    """The last of several is tried as long as a lone one would be."""
-    return [*[RetryPolicy(max_retries=RETRIES_BEFORE_FALLBACK)] * (count - 1), RetryPolicy()]

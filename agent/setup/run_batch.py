@@ -20,15 +20,14 @@ from kernelwright.agent.evaluation import (
     RemoteEvaluationSite,
 )
 from kernelwright.agent.evaluation.evaluation_site import ignore
-from kernelwright.agent.evaluation.local_site import LocalSite
 from kernelwright.agent.prompting.prompts import TemplatePrompts, installed_prompts
 from kernelwright.agent.records.attempt_log import Attempt, RunEnd
-from kernelwright.agent.runner import BatchRunner, BulkRunner, Plan, RunSummary, read_plan
+from kernelwright.agent.runner import BatchRunner, BulkRunner, RunSummary, read_plan
 from kernelwright.agent.runner.bulk_runner import FOLDER, attempt_of
 from kernelwright.agent.runner.events import Event
 from kernelwright.agent.setup.cost_limits import prices_of
 from kernelwright.agent.setup.few_shot_setup import load
-from kernelwright.agent.setup.judge_setup import local_site, remote_site
+from kernelwright.agent.setup.judge_setup import local_site, open_site, remote_site
 from kernelwright.agent.setup.preparation import PreparedRun, RunPlace, prepare
 from kernelwright.agent.setup.prompt_setup import known_facts, open_prompts
 from kernelwright.agent.setup.provider_setup import (
@@ -122,23 +121,19 @@ def work_through(
         stack.enter_context(resumable("run", place, log.run))
         sandbox = work.plan.config.sandbox
         opened = _OpenedRun(work.settings, log, prompts, sandbox, endpoints, exemplars)
-        site: EvaluationSite | None = judges
+        site: EvaluationSite | None = judges if evaluates else None
         if evaluates and site is None:
-            site = stack.enter_context(_local(place, work.settings, work.plan))
-        return _run(place, opened, site if evaluates else None, on_event)
+            device, evaluators = work.plan.config.device, work.settings.evaluators
+            site = stack.enter_context(local_site(place.cache, device, work.plan.backends, evaluators))
+        return _run(place, opened, site, on_event)
 
 
-@dataclass(frozen=True, slots=True)
-class BulkOptions:
-    """Options of a bulk run: waiting for its replies, and evaluating them afterwards."""
-
-    poll_s: float
-    waits: bool
-    evaluates: bool
-
-
-def ask_in_bulk(place: RunPlace, work: PreparedRun, options: BulkOptions, on_event: Watch) -> RunSummary:
+def ask_in_bulk(
+    place: RunPlace, work: PreparedRun, on_event: Watch, *, poll_s: float, waits: bool, evaluates: bool
+) -> RunSummary:
     """Send a run's requests through the Batch API of one endpoint, and collect the replies.
+
+    It waits for them, looking every `poll_s` seconds, or ends; with `evaluates` they are then evaluated.
 
     Raises:
         UsageError, EvaluatorError, ProviderError, ArchiveError, OSError: nothing could be begun.
@@ -165,10 +160,10 @@ def ask_in_bulk(place: RunPlace, work: PreparedRun, options: BulkOptions, on_eve
             prompts=prompts,
             exemplars=exemplars,
             on_event=on_event,
-            poll_s=options.poll_s,
-            waits=options.waits,
+            poll_s=poll_s,
+            waits=waits,
         ).run()
-    if not options.evaluates or summary.end not in (RunEnd.ASKED, RunEnd.INCOMPLETE):
+    if not evaluates or summary.end not in (RunEnd.ASKED, RunEnd.INCOMPLETE):
         return summary
     operators = EvaluationConfig(sandbox=work.plan.config.sandbox)
     again = prepare(place, RunSettings(evaluation=operators), resume=summary.run_id)
@@ -185,10 +180,7 @@ def evaluate_recorded(
     """
     plan = read_plan(log.archive, log.run)
     prompts = TemplatePrompts(installed_prompts())
-    site = remote_site(settings, plan.config, plan.backends, cache=place.cache) or _local(
-        place, RunSettings(), plan
-    )
-    with site:
+    with open_site(settings, plan.config, plan.backends, cache=place.cache) as site:
         return _run(place, _OpenedRun(RunSettings(), log, prompts, plan.config.sandbox), site, on_event)
 
 
@@ -200,11 +192,14 @@ def prompts_for(
     Raises:
         EvaluatorError: unknown target, or no such device here.
     """
-    config, plan = work.plan.config, work.plan
-    facts = known_facts(work.problems, config, place.cache)
-    held = Workspace(place.workspace)
+    config = work.plan.config
     return open_prompts(
-        config, plan.backends, work.settings.target, facts=facts, workspace=held, judges=judges
+        config,
+        work.plan.backends,
+        work.settings.target,
+        facts=known_facts(work.problems, config, place.cache),
+        workspace=Workspace(place.workspace),
+        judges=judges,
     )
 
 
@@ -231,10 +226,6 @@ class _OpenedRun:
     endpoints: Endpoints | None = None
     """None asks nobody."""
     exemplars: Mapping[str, tuple[Exemplar, ...]] = field(default_factory=dict)
-
-
-def _local(place: RunPlace, settings: RunSettings, plan: Plan) -> LocalSite:
-    return local_site(place.cache, plan.config.device, plan.backends, settings.evaluators)
 
 
 def _run(place: RunPlace, opened: _OpenedRun, site: EvaluationSite | None, on_event: Watch) -> RunSummary:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from kernelwright.agent.cli.evaluation.check_page import summary, table_row
 from kernelwright.agent.cli.terminal import options
+from kernelwright.agent.cli.terminal.console import line, note_place, out, print_json, print_table
 from kernelwright.agent.cli.terminal.failures import did_pass
+from kernelwright.agent.records.durations import milliseconds
 
 if TYPE_CHECKING:
-    from kernelwright.evaluator import EvaluationConfig, Evaluator, Problem, ProblemFlaw, ProblemReport
+    from kernelwright.evaluator import EvaluationConfig, Evaluator, Problem, ProblemReport
 
 
 @options.with_settings(
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 def check(
     given: options.Given,
     names: options.Problems = None,
-    html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a page for browsers.")] = None,
+    html: Annotated[Path | None, options.option("Write a page for browsers.", metavar="FILE")] = None,
     cache: options.Cache = None,
     json: options.Json = False,
 ) -> None:
@@ -35,7 +36,6 @@ def check(
 
     Exit status 1 means that at least one was found.
     """
-    from kernelwright.agent.cli.terminal.console import is_watched, notes
     from kernelwright.evaluator import Evaluator
 
     config = given.evaluation()
@@ -43,17 +43,12 @@ def check(
     files = list(_read(names or ["all"]))
     with Evaluator(cache=cache) as evaluator:
         for number, entry in enumerate(files, 1):
-            if is_watched():
-                notes().print(f"{number}/{len(files)}  {entry.id}", style="dim")
+            note_place(number, len(files), entry.id)
             reports.append(_check(evaluator, entry, config))
     if html is not None:
-        from kernelwright.agent.cli.evaluation.check_page import page
-
-        html.write_text(page(reports), "utf-8")
+        html.write_text(_page(reports), "utf-8")
     if json:
-        from kernelwright.agent.records.strict_json import strict_json
-
-        print(strict_json([_plain(report) for report in reports], indent=2))
+        print_json([_plain(report) for report in reports])
     else:
         _print(reports)
     raise did_pass(not any(report.flaws for report in reports))
@@ -82,15 +77,18 @@ def _read(names: Sequence[str]) -> Iterator[Problem | _Malformed]:
                 yield _Malformed(file.stem, error)
 
 
+def fitting(problem: Problem, config: EvaluationConfig) -> EvaluationConfig:
+    """The same settings; a problem without the named shapes keeps its own sizes."""
+    return config if config.shapes in problem.shapes else config.model_copy(update={"shapes": None})
+
+
 def _check(evaluator: Evaluator, entry: Problem | _Malformed, config: EvaluationConfig) -> ProblemReport:
     from kernelwright.evaluator import ConfigError, EvaluatorError, MachineError
 
     if isinstance(entry, _Malformed):
         return _flawed(entry.id, "malformed", entry.error)
-    if config.shapes not in entry.shapes:
-        config = config.model_copy(update={"shapes": None})
     try:
-        return evaluator.inspect(entry, config)
+        return evaluator.inspect(entry, fitting(entry, config))
     except (ConfigError, MachineError):
         raise
     except EvaluatorError as error:
@@ -115,24 +113,59 @@ def _plain(report: ProblemReport) -> dict[str, object]:
 
 
 def _print(reports: list[ProblemReport]) -> None:
-    from kernelwright.agent.cli.terminal.console import line, out, print_table
-
-    console = out()
-    rows, styles = [], []
+    styles = ["red" if report.flaws else "" for report in reports]
+    print_table("problem shapes >one_call >memory found", map(_row, reports), styles)
     for report in reports:
-        rows.append(table_row(report))
-        styles.append("red" if report.flaws else "")
-    print_table("problem shapes >one_call >memory found", rows, styles)
+        if report.flaws:
+            out().print(f"\n{line(report.problem)}", style="bold")
+            for remark in report.remarks:
+                detail = f": {line(remark.detail)}" if remark.detail else ""
+                out().print(f"  {remark.name}{detail}; {remark.advice}")
+    out().print(f"\n{_summary(reports)}", style="bold red" if any(styles) else "bold green")
+
+
+def _page(reports: Sequence[ProblemReport]) -> str:
+    """The reports as one HTML file, in the leaderboard page's style."""
+    from markupsafe import Markup
+
+    from kernelwright.agent.leaderboard.html.page_template import ASSETS, template
+
+    def safe(value: object) -> object:
+        return line(value) if type(value) is str else value
+
+    return template(Path(__file__).with_name("check_page.html"), safe).render(
+        reports=[(report, _row(report)) for report in reports],
+        summary=_summary(reports),
+        made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        devices=", ".join(sorted({report.device_name for report in reports if report.device_name})),
+        style=Markup((ASSETS / "page.css").read_text("utf-8")),  # our own file
+    )
+
+
+def _summary(reports: Sequence[ProblemReport]) -> str:
+    """One line: the number of problems, of sound ones, and of each flaw."""
     flawed = [report for report in reports if report.flaws]
-    for report in flawed:
-        console.print(f"\n{line(report.problem)}", style="bold")
-        for remark in report.remarks:
-            console.print(f"  {_sentence(remark)}")
-    console.print(f"\n{summary(reports)}", style="bold red" if flawed else "bold green")
+    counts = Counter(name for report in flawed for name in {remark.name for remark in report.flaws})
+    named = ", ".join(f"{name} {count}" for name, count in counts.most_common())
+    many = "problem" if len(reports) == 1 else "problems"
+    return f"{len(reports)} {many}: {len(reports) - len(flawed)} sound, {len(flawed)} flawed" + (
+        f" ({named})" if named else ""
+    )
 
 
-def _sentence(remark: ProblemFlaw) -> str:
-    from kernelwright.agent.cli.terminal.console import line
+def _row(report: ProblemReport) -> tuple[str, ...]:
+    """Problem, shapes, time of one call, memory, and names of flaws and (notes)."""
+    names = [*(remark.name for remark in report.flaws), *(f"({remark.name})" for remark in report.notes)]
+    return (
+        report.problem,
+        report.shapes or "own",
+        milliseconds(report.measured_ms) if report.measured_ms is not None else "-",
+        _size(report.memory_bytes),
+        ", ".join(dict.fromkeys(names)) or "sound",
+    )
 
-    detail = f": {line(remark.detail)}" if remark.detail else ""
-    return f"{remark.name}{detail}; {remark.advice}"
+
+def _size(size: int | None) -> str:
+    if size is None:
+        return "-"
+    return f"{size / 2**20:,.1f} MiB" if size < 2**30 else f"{size / 2**30:,.1f} GiB"

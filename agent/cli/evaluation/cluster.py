@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json as json_module
-
 import typer
 
 from kernelwright.agent.cli.terminal import options
+from kernelwright.agent.cli.terminal.console import print_json, print_table
 from kernelwright.agent.cli.terminal.failures import ExitCode, did_pass, say
 
 app = typer.Typer(no_args_is_help=True, help="Look at a Ray cluster that evaluates with `--engine ray`.")
@@ -19,13 +18,12 @@ def check(given: options.Given, json: options.Json = False) -> None:
 
     Exit status 1 means that at least one node may not, 3 that none may.
     """
-    from kernelwright.agent.cli.terminal.console import print_table
     from kernelwright.agent.evaluation.cluster.cluster_check import check_nodes
 
     settings = given.run_settings()
     found = check_nodes(settings.address, settings.evaluation, allows_open=settings.insecure_cluster)
     if json:
-        print(json_module.dumps([one.model_dump(mode="json") for one in found], indent=2))
+        print_json(found)
     else:
         rows = [
             (

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json as json_module
-
 import typer
 
 from kernelwright.agent.cli.terminal import options
+from kernelwright.agent.cli.terminal.console import print_json, print_table
 from kernelwright.agent.cli.terminal.failures import say
 
 app = typer.Typer(no_args_is_help=True, help="Show and stop the evaluators that `evaluate` keeps warm.")
@@ -16,12 +15,11 @@ app = typer.Typer(no_args_is_help=True, help="Show and stop the evaluators that 
 @app.command("show")
 def show_daemons(json: options.Json = False) -> None:
     """Show this user's daemons: what they run, and since when they are idle."""
-    from kernelwright.agent.cli.terminal.console import print_table
     from kernelwright.evaluator import running_daemons
 
     found = running_daemons()
     if json:
-        print(json_module.dumps([daemon.model_dump(exclude={"kind"}) for daemon in found], indent=2))
+        print_json([daemon.model_dump(exclude={"kind"}) for daemon in found])
     elif found:
         rows = [
             (str(one.pid), str(one.running), str(one.evaluated), f"{one.idle_s:.0f} s", one.cache)

@@ -15,7 +15,7 @@ from typing import Literal
 
 from kernelwright.agent.cli.evaluation.policy import PROBE_S
 from kernelwright.agent.cli.terminal import options
-from kernelwright.agent.cli.terminal.console import notes, out, plain
+from kernelwright.agent.cli.terminal.console import notes, out, plain, print_json
 from kernelwright.agent.cli.terminal.failures import did_pass
 
 Finding = Literal["ok", "note", "weak", "missing"]
@@ -66,7 +66,7 @@ def doctor(json: options.Json = False) -> None:
                 notes().print("importing torch …", style="dim")
     ready = _backends(checks)
     if json:
-        print(json_module.dumps([asdict(check) for check in (*checks, *ready)], indent=2))
+        print_json([asdict(check) for check in (*checks, *ready)])
     else:
         out().print()
         _print(ready)
@@ -90,8 +90,7 @@ def _backends(checks: list[Check]) -> list[Check]:
             missing += [f"no {tool}"] * (tool in lacks)
         if f"backend {backend.name}" in lacks:
             missing.append(found[f"backend {backend.name}"].finding)
-        state = f"not ready: {', '.join(missing)}" if missing else "ready"
-        ready.append(Check(backend.name, "weak" if missing else "ok", state))
+        ready.append(_found(backend.name, not missing, "ready", f"not ready: {', '.join(missing)}"))
     return sorted(ready, key=lambda check: check.verdict != "ok")
 
 
@@ -99,43 +98,33 @@ def _sandbox() -> list[Check]:
     from kernelwright.evaluator import SandboxTier, probe
 
     found = probe()
-    checks = []
-    for tier, answer in found.tiers.items():
-        if tier is not SandboxTier.NONE:
-            works = "works" if answer.works else "does not work"
-            checks.append(Check(f"sandbox {tier}", "ok" if answer.works else "weak", works, answer.reason))
-    if not any(check.verdict == "ok" for check in checks):
-        checks.append(
-            Check(
-                "sandbox", "missing", "no tier works here", "install bubblewrap (apt-get install bubblewrap)"
-            )
-        )
-    for tier, answer in found.tiers.items():
-        if answer.works and tier is not SandboxTier.NONE:
-            checks.append(Check(f"{tier} gaps", "note", "; ".join(answer.gaps) or "none known"))
-    checks.append(Check("limits", "weak" if found.limits == "rlimits" else "ok", found.limits))
-    checks.append(Check("seccomp", "ok" if found.seccomp else "weak", "yes" if found.seccomp else "no"))
+    tiers = {tier: answer for tier, answer in found.tiers.items() if tier is not SandboxTier.NONE}
+    checks = [
+        _found(f"sandbox {tier}", answer.works, "works", "does not work", answer.reason)
+        for tier, answer in tiers.items()
+    ]
+    works = {tier: answer for tier, answer in tiers.items() if answer.works}
+    if not works:
+        remedy = "install bubblewrap (apt-get install bubblewrap)"
+        checks.append(Check("sandbox", "missing", "no tier works here", remedy))
+    checks += [
+        Check(f"{tier} gaps", "note", "; ".join(one.gaps) or "none known") for tier, one in works.items()
+    ]
+    checks.append(_found("limits", found.limits != "rlimits", found.limits, found.limits))
+    checks.append(_found("seccomp", found.seccomp, "yes", "no"))
     if os.geteuid() == 0:
-        checks.append(
-            Check(
-                "uid",
-                "ok" if found.dedicated_uid else "weak",
-                "one per sandbox" if found.dedicated_uid else "root",
-                "" if found.dedicated_uid else "run kernelwright as an ordinary user",
-            )
-        )
+        remedy = "run kernelwright as an ordinary user"
+        checks.append(_found("uid", found.dedicated_uid, "one per sandbox", "root", remedy))
     return checks
 
 
+def _found(name: str, is_fine: bool, fine: str, weak: str, remedy: str = "") -> Check:
+    return Check(name, "ok", fine) if is_fine else Check(name, "weak", weak, remedy)
+
+
 def _tools() -> list[Check]:
-    compiler = next(
-        (
-            path
-            for name in (os.environ.get("CXX"), "g++", "c++", "clang++")
-            if name and (path := shutil.which(name))
-        ),
-        None,
-    )
+    names = filter(None, (os.environ.get("CXX"), "g++", "c++", "clang++"))
+    compiler = next(filter(None, map(shutil.which, names)), None)
     return [
         _tool("C++ compiler", compiler, "missing", "apt-get install g++"),
         *(_tool(name, _in_toolkit(name), "weak", remedy) for name, remedy in TOOLKIT.items()),
@@ -165,14 +154,10 @@ def _torch() -> list[Check]:
     except (IndexError, ValueError):
         return [Check("torch", "missing", "cannot be imported", "pip install torch")]
     gpus = facts["gpus"]
+    remedy = "the cpp backend needs none; the others need one and a CUDA build of torch"
     return [
         Check("torch", "ok", f"{facts['torch']}, {facts['threads']} threads"),
-        Check(
-            "GPU",
-            "ok" if gpus else "weak",
-            ", ".join(gpus) or "none that torch sees",
-            "" if gpus else "the cpp backend needs none; the others need one and a CUDA build of torch",
-        ),
+        _found("GPU", bool(gpus), ", ".join(gpus), "none that torch sees", remedy),
     ]
 
 
@@ -183,13 +168,11 @@ def _packages() -> list[Check]:
     checks = []
     for backend in BACKENDS.values():
         for package in backend.requires:
+            name = f"backend {backend.name}"
             try:
-                checks.append(
-                    Check(f"backend {backend.name}", "ok", f"{package.name} {version(package.name)}")
-                )
+                checks.append(Check(name, "ok", f"{package.name} {version(package.name)}"))
             except PackageNotFoundError:
-                finding, remedy = f"no {package.name}", f"pip install {package.name}"
-                checks.append(Check(f"backend {backend.name}", "weak", finding, remedy))
+                checks.append(Check(name, "weak", f"no {package.name}", f"pip install {package.name}"))
     return checks
 
 

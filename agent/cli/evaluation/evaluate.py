@@ -3,37 +3,37 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
+from kernelwright.agent.cli.evaluation.evaluation_card import card
 from kernelwright.agent.cli.evaluation.policy import MAX_CANDIDATE_BYTES
 from kernelwright.agent.cli.terminal import completion, options
+from kernelwright.agent.cli.terminal.console import is_watched, notes, out, print_json
 from kernelwright.agent.cli.terminal.failures import did_pass, say
 from kernelwright.agent.setup.usage_error import UsageError
 
 if TYPE_CHECKING:
-    from kernelwright.agent.evaluation import EvaluationRequest, EvaluationSite
-    from kernelwright.evaluator import Candidate, Evaluation
+    from kernelwright.agent.evaluation import EvaluationHooks
+    from kernelwright.evaluator import Candidate
 
 Backend = Annotated[
     str | None,
-    typer.Option(
-        "--backend",
-        "-b",
+    options.option(
+        "Backend of the candidate. Default: guessed from the source.",
+        *("--backend", "-b"),
         metavar="NAME",
-        help="Backend of the candidate. Default: guessed from the source.",
         autocompletion=completion.backends,
     ),
 ]
 NoDaemon = Annotated[
     bool,
-    typer.Option(
+    options.flag(
+        "Evaluate in this process, and keep nothing warm for the next command.",
         "--no-daemon",
         envvar="KERNELWRIGHT_NO_DAEMON",
-        metavar="",
-        help="Evaluate in this process, and keep nothing warm for the next command.",
     ),
 ]
 
@@ -42,7 +42,7 @@ NoDaemon = Annotated[
 def evaluate(
     given: options.Given,
     candidate: Annotated[
-        str, typer.Argument(metavar="FILE", help="Python file that defines ModelNew; - reads it from stdin.")
+        str, options.argument("Python file that defines ModelNew; - reads it from stdin.", "FILE")
     ],
     problem: options.ProblemName,
     backend: Backend = None,
@@ -58,11 +58,11 @@ def evaluate(
     With --json the whole record goes to standard output and nothing else does. Exit status 0 means PASSED,
     1 any other status.
     """
-    from kernelwright.agent.cli.terminal.console import is_watched
     from kernelwright.agent.evaluation import EvaluationRequest
     from kernelwright.agent.setup.judge_setup import remote_site
     from kernelwright.agent.setup.problem_lookup import GPU_SIZED, are_meant_for_gpus, one_problem
-    from kernelwright.evaluator import is_traced
+    from kernelwright.evaluator import evaluate as evaluate_here
+    from kernelwright.evaluator import evaluate_warm, is_traced
 
     settings = given.run_settings()
     config = settings.evaluation
@@ -70,21 +70,16 @@ def evaluate(
     read = read_candidate(candidate, backend, config.device)
     if is_watched() and are_meant_for_gpus([reference], [read.backend], config.shapes):
         say(GPU_SIZED)
-    request = EvaluationRequest(reference, read, config)
     judges = remote_site(settings, config, [read.backend], cache=cache)
-    if judges is None:
-        evaluation = _evaluate(request, cache=cache, warm=not no_daemon and not is_traced())
-    else:
-        with judges:
-            evaluation = _evaluate_elsewhere(request, judges)
+    with judges or nullcontext(), _watched(reference.id) as hooks:
+        if judges is not None:
+            evaluation = judges.evaluate(EvaluationRequest(reference, read, config), hooks)
+        else:
+            here = evaluate_here if no_daemon or is_traced() else evaluate_warm
+            evaluation = here(reference, read, config, cache=cache, on_stage=hooks.on_stage)
     if json:
-        from kernelwright.agent.records.strict_json import strict_json
-
-        print(strict_json(evaluation, indent=2))
+        print_json(evaluation)
     else:
-        from kernelwright.agent.cli.evaluation.evaluation_card import card
-        from kernelwright.agent.cli.terminal.console import out
-
         out().print(card(evaluation))
     raise did_pass(evaluation.status == "PASSED")
 
@@ -118,35 +113,18 @@ def _read_bytes(path: Path) -> bytes:
         raise UsageError(f"cannot read candidate {path}: {error.strerror}") from None
 
 
-def _evaluate(request: EvaluationRequest, *, cache: Path | None, warm: bool) -> Evaluation:
-    from kernelwright.agent.cli.terminal.console import is_watched, notes
-    from kernelwright.evaluator import Stage, evaluate, evaluate_warm
-
-    problem, candidate, config = request.problem, request.candidate, request.config
-    chosen = evaluate_warm if warm else evaluate
-    if not is_watched():
-        return chosen(problem, candidate, config, cache=cache)
-    with notes().status("starting") as status:
-
-        def show(stage: Stage) -> None:
-            status.update(f"{stage}: {problem.id}")
-
-        return chosen(problem, candidate, config, cache=cache, on_stage=show)
-
-
-def _evaluate_elsewhere(request: EvaluationRequest, judges: EvaluationSite) -> Evaluation:
-    from kernelwright.agent.cli.terminal.console import is_watched, notes
-    from kernelwright.agent.cli.terminal.progress import waiting_place
+@contextmanager
+def _watched(name: str) -> Iterator[EvaluationHooks]:
+    """Show whoever watches where an evaluation is."""
     from kernelwright.agent.evaluation import EvaluationHooks
 
     if not is_watched():
-        return judges.evaluate(request, EvaluationHooks())
+        yield EvaluationHooks()
+        return
+    from kernelwright.agent.cli.terminal.progress import waiting_place
+
     with notes().status("starting") as status:
-        name = request.problem.id
-        return judges.evaluate(
-            request,
-            EvaluationHooks(
-                on_stage=lambda stage: status.update(f"{stage}: {name}"),
-                on_queue=lambda ahead: status.update(f"{waiting_place(ahead)}: {name}"),
-            ),
+        yield EvaluationHooks(
+            on_stage=lambda stage: status.update(f"{stage}: {name}"),
+            on_queue=lambda ahead: status.update(f"{waiting_place(ahead)}: {name}"),
         )

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import sys
 from collections import Counter
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -11,7 +14,8 @@ from kernelwright.agent.cli.evaluation.policy import SHORTEST_TOKEN
 from kernelwright.agent.cli.terminal import options
 from kernelwright.agent.cli.terminal.failures import say
 from kernelwright.agent.cli.terminal.option_values import parse_seconds
-from kernelwright.agent.cli.terminal.options import option
+from kernelwright.agent.cli.terminal.options import flag, option
+from kernelwright.agent.providers.endpoint import is_loopback_host
 from kernelwright.agent.setup.usage_error import UsageError
 
 if TYPE_CHECKING:
@@ -51,16 +55,14 @@ Drain = Annotated[
 ]
 NoToken = Annotated[
     bool,
-    option(
+    flag(
         "Listen beyond the loopback without a token: whoever reaches it may run code here.",
         "--insecure-no-token",
         panel=_SERVICE,
-        metavar="",
     ),
 ]
 ProblemSources = Annotated[
-    bool,
-    option("Let clients send own problems.", "--allow-problem-sources", panel=_CLIENTS, metavar=""),
+    bool, flag("Let clients send own problems.", "--allow-problem-sources", panel=_CLIENTS)
 ]
 Queue = Annotated[int, option("Evaluations that may wait.", panel=_CLIENTS, min=1, max=100_000)]
 Body = Annotated[int, option("Largest request.", panel=_CLIENTS, min=1, max=16)]
@@ -70,10 +72,7 @@ Wait = Annotated[
 
 
 @options.with_settings(
-    "evaluation.baselines",
-    "evaluation.sandbox",
-    "evaluation.sanitize",
-    "evaluation.limits",
+    *("evaluation.baselines", "evaluation.sandbox", "evaluation.sanitize", "evaluation.limits"),
     *options.CLUSTERS,
 )
 def serve(
@@ -128,7 +127,7 @@ def serve(
 
 
 def _check_reach(host: str, tokens: tuple[str, ...], insecure: bool) -> bool:
-    if is_loopback(host):
+    if is_loopback_host(host):
         return False
     if not tokens and not insecure:
         raise UsageError(
@@ -141,9 +140,6 @@ def _check_reach(host: str, tokens: tuple[str, ...], insecure: bool) -> bool:
 
 
 def _announce(ready: ReadyService) -> None:
-    import logging
-    import sys
-
     name = f"[{ready.host}]" if ":" in ready.host else ready.host
     places = [f"{device} x{count}" for device, count in Counter(ready.devices).items()]
     waiting = f", {ready.queued} evaluations wait" if ready.queued else ""
@@ -169,18 +165,6 @@ def read_tokens(text: str) -> tuple[str, ...]:
     return tokens
 
 
-def is_loopback(host: str) -> bool:
-    """Return whether an address is reachable from this machine only."""
-    import ipaddress
-
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
 def _need_extra() -> None:
-    from importlib.util import find_spec
-
     if any(find_spec(name) is None for name in ("fastapi", "uvicorn", "prometheus_client")):
         raise UsageError("the service needs more packages: pip install 'kernelwright[service]'")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_module
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,44 +10,37 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kernelwright.agent.cli.terminal import completion, options
-from kernelwright.agent.cli.terminal.console import line, out
+from kernelwright.agent.cli.terminal.console import line, out, print_json
 from kernelwright.agent.cli.terminal.failures import ExitCode, did_pass, say, say_once
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from rich.text import Text
-
     from kernelwright.agent.archive.reproduction import Reproduction
-    from kernelwright.agent.evaluation import EvaluationSite
     from kernelwright.agent.runner.reevaluation import Decide, ReevaluationJob
     from kernelwright.agent.setup.run_settings import RunSettings
     from kernelwright.agent.workspace import Kernel, Workspace
 
 Kernels = Annotated[
-    list[str] | None,
-    typer.Argument(
-        metavar="KERNEL...",
-        help="Kernel ids, or unique prefixes of them. Default: every saved kernel.",
+    options.Names,
+    options.argument(
+        "Kernel ids, or unique prefixes of them. Default: every saved kernel.",
+        "KERNEL...",
         autocompletion=completion.kernels,
     ),
 ]
 Workers = Annotated[
     int | None,
-    typer.Option(
-        min=1,
-        max=64,
-        metavar="N",
-        help="Kernels in flight; timing is exclusive. Default: by devices and cores.",
+    options.option(
+        "Kernels in flight; timing is exclusive. Default: by devices and cores.", min=1, max=64, metavar="N"
     ),
 ]
 Results = Annotated[
     Path | None,
-    typer.Option(
-        metavar="FILE",
-        help="Append results to FILE; kernels with a settled one of this command, machine and evaluator are "
+    options.option(
+        "Append results to FILE; kernels with a settled one of this command, machine and evaluator are "
         "left out.",
-        show_default=False,
+        metavar="FILE",
     ),
 ]
 
@@ -59,10 +51,7 @@ def verify(
     kernels: Kernels = None,
     workspace: options.Workspace = Path(),
     problem: options.ProblemNames = None,
-    keep: Annotated[
-        bool,
-        typer.Option("--keep", metavar="", help="Add the new scores of kernels that passed."),
-    ] = False,
+    keep: Annotated[bool, options.flag("Add the new scores of kernels that passed.", "--keep")] = False,
     workers: Workers = None,
     results: Results = None,
     cache: options.Cache = None,
@@ -109,8 +98,7 @@ def rescore(
     workspace: options.Workspace = Path(),
     problem: options.ProblemNames = None,
     drop: Annotated[
-        bool,
-        typer.Option("--drop", metavar="", help="Remove kernels that no longer pass or are slower."),
+        bool, options.flag("Remove kernels that no longer pass or are slower.", "--drop")
     ] = False,
     workers: Workers = None,
     results: Results = None,
@@ -191,9 +179,11 @@ class _Library:
     ) -> typer.Exit:
         """Evaluate all, print each result as it comes, and return the exit."""
         from kernelwright.agent.runner.reevaluation import Reevaluation, ResultFile
+        from kernelwright.agent.setup.judge_setup import open_site
         from kernelwright.agent.setup.problem_lookup import find_references
 
         kernels = [job.kernel for job in self.jobs]
+        backends = {kernel.record.backend for kernel in kernels}
         references = find_references(self.place.archive(say_once()), kernels, self.problems)
         found: list[Reproduction] = []
 
@@ -202,12 +192,14 @@ class _Library:
                 save(job, result)
             found.append(result)
             if not json:
-                out().print(_line(result), soft_wrap=True)
+                _print(result)
 
         for result in self.broken:
             report(None, result)
         try:
-            with self._site() as site:
+            with open_site(
+                self.settings, self.settings.evaluation, backends, cache=self.cache, at_once=self.workers
+            ) as site:
                 Reevaluation(
                     evaluate=site.evaluate,
                     references=references,
@@ -218,18 +210,10 @@ class _Library:
                 ).run(self.jobs)
         finally:  # an interrupt loses nothing that was measured
             if json:
-                print(json_module.dumps([entry.model_dump(mode="json") for entry in found], indent=2))
+                print_json(found)
             else:
                 self._sum_up(found)
         return _exit(found)
-
-    def _site(self) -> EvaluationSite:
-        from kernelwright.agent.setup.judge_setup import local_site, remote_site
-
-        backends = {job.kernel.record.backend for job in self.jobs}
-        config = self.settings.evaluation
-        elsewhere = remote_site(self.settings, config, backends, cache=self.cache)
-        return elsewhere or local_site(self.cache, "auto", backends, self.workers)
 
     def _sum_up(self, found: list[Reproduction]) -> None:
         from kernelwright.agent.archive.reproduction import ReproductionOutcome
@@ -247,12 +231,10 @@ class _Library:
             out().print(f"no longer what their scores say: {' '.join(lost)}", soft_wrap=True)
 
 
-def _line(result: Reproduction) -> Text:
-    from rich.text import Text
-
+def _print(result: Reproduction) -> None:
     colours = {"reproduced": "green", "rescored": "green", "not comparable": "yellow"}
     text = f"{line(result.kernel):<14}{result.outcome:<16}{line(result.problem):<36}{line(result.why)}"
-    return Text(text, style=colours.get(result.outcome, "red"))
+    out().print(text, style=colours.get(result.outcome, "red"), soft_wrap=True)
 
 
 def _machine(found: Sequence[Reproduction]) -> str:

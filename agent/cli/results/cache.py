@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_module
 import shutil
 from types import MappingProxyType
 from typing import Annotated, Final
@@ -11,6 +10,7 @@ import typer
 
 from kernelwright.agent.cli.results.runs import Yes, confirm, folder_bytes, megabytes
 from kernelwright.agent.cli.terminal import completion, options
+from kernelwright.agent.cli.terminal.console import out, print_json, print_table
 from kernelwright.agent.cli.terminal.failures import say
 from kernelwright.agent.setup.usage_error import UsageError, unknown
 
@@ -30,14 +30,13 @@ KINDS: Final = MappingProxyType(
 @app.command("show")
 def show_cache(cache: options.Cache = None, json: options.Json = False) -> None:
     """Show the cache's folders, their sizes and their use."""
-    from kernelwright.agent.cli.terminal.console import out, print_table
     from kernelwright.evaluator import default_cache
 
     root = cache or default_cache()
     kinds = sorted(path.name for path in root.iterdir() if path.is_dir()) if root.is_dir() else []
     sizes = {kind: folder_bytes(root / kind) for kind in kinds}
     if json:
-        print(json_module.dumps({"folder": str(root.resolve()), "bytes": sizes}, indent=2))
+        print_json({"folder": str(root.resolve()), "bytes": sizes})
         return
     rows = [(kind, megabytes(size), KINDS.get(kind, "")) for kind, size in sizes.items()]
     print_table("kind >size use", [*rows, ("all", megabytes(sum(sizes.values())), "")])
@@ -48,9 +47,9 @@ def show_cache(cache: options.Cache = None, json: options.Json = False) -> None:
 def remove_cache(
     kinds: Annotated[
         list[str],
-        typer.Argument(
-            metavar="KIND...",
-            help="builds, baselines, completions, or all.",
+        options.argument(
+            "builds, baselines, completions, or all.",
+            "KIND...",
             autocompletion=completion.among([*KINDS, "all"]),
         ),
     ],

@@ -2,110 +2,83 @@
 
 from __future__ import annotations
 
-import json as json_module
-from collections.abc import Mapping
+from collections.abc import Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Final
 
-import typer
-
-from kernelwright.agent.cli.results.runs import find_run
-from kernelwright.agent.cli.terminal import completion, options
+from kernelwright.agent.cli.terminal import completion, console, options
 from kernelwright.agent.cli.terminal.failures import did_pass, say_once
-from kernelwright.agent.cli.terminal.options import option
+from kernelwright.agent.cli.terminal.options import SettingOption
 from kernelwright.agent.setup.usage_error import UsageError
 
 if TYPE_CHECKING:
+    from kernelwright.agent.archive import Archive
     from kernelwright.agent.datasets import Exported, Exporter
+    from kernelwright.evaluator import Record
 
-CHOICE = "Selection"
-SHAPE = "Format"
-ALWAYS_HEEDED = frozenset({"format", "out", "workspace", "json"})
-"""Options that no exporter's settings hold."""
+CHOICE, SHAPE = "Selection", "Format"
 
-Names = list[str] | None
 
-OPTIONS = MappingProxyType(
+def _upper(texts: Sequence[str]) -> list[str]:
+    return [text.upper() for text in texts]
+
+
+def _lower(texts: Sequence[str]) -> list[str]:
+    return [text.lower() for text in texts]
+
+
+def _backends(names: Sequence[str]) -> list[str]:
+    from kernelwright.evaluator import find_backend
+
+    return [find_backend(name).name for name in names]
+
+
+OPTIONS: Final = MappingProxyType(
     {
-        "filters.statuses": "--status",
-        "filters.tracks": "--track",
-        "filters.min_speedup": "--min-speedup",
-        "pairing": "--pair-by",
-        "test": "--test",
-        "pairs": "--pairs",
+        "export.filters.runs": SettingOption("--run", CHOICE, tuple, "RUN", completion.runs),
+        "export.filters.problems": SettingOption(
+            "--problem -p", CHOICE, tuple, "PROBLEM", completion.problems
+        ),
+        "export.filters.statuses": SettingOption("--status", CHOICE, _upper),
+        "export.filters.tracks": SettingOption("--track", CHOICE, _lower),
+        "export.filters.min_speedup": SettingOption("--min-speedup", CHOICE),
+        "export.filters.hardware": SettingOption("--hardware", CHOICE, tuple),
+        "export.filters.models": SettingOption("--model -m", CHOICE, tuple),
+        "export.filters.licenses": SettingOption("--license", CHOICE, tuple),
+        "export.filters.backends": SettingOption(
+            "--backend -b", CHOICE, _backends, complete=completion.backends
+        ),
+        "export.decontaminate": SettingOption("--decontaminate", CHOICE, tuple, "PATH"),
+        "export.dedup": SettingOption("--dedup", CHOICE),
+        "export.slower": SettingOption("--slower", CHOICE),
+        "export.reasoning": SettingOption("--reasoning", SHAPE),
+        "export.pairing": SettingOption("--pair-by", SHAPE),
+        "export.pairs": SettingOption("--pairs", SHAPE),
+        "export.test": SettingOption("--test", SHAPE),
+        "export.seed": SettingOption("--seed", SHAPE),
+        "export.parquet": SettingOption("--parquet", SHAPE),
     }
 )
-"""The options behind export settings, by their paths."""
-
+"""Settings of exports that have an option."""
 
 Format = Annotated[
     str,
-    typer.Argument(
-        help="The format: sft, preference, unpaired, rl, trajectories, attempts, kernelbench, "
+    options.argument(
+        "The format: sft, preference, unpaired, rl, trajectories, attempts, kernelbench, "
         "flashinfer, or one that another package registers.",
-        metavar="FORMAT",
+        "FORMAT",
         autocompletion=completion.formats,
     ),
 ]
-Run = Annotated[
-    Names,
-    option(
-        "Only this run: its id, a unique prefix, or `last`.",
-        panel=CHOICE,
-        metavar="RUN",
-        autocompletion=completion.runs,
-    ),
-]
-Status = Annotated[Names, option("How attempts ended, such as PASSED.", panel=CHOICE)]
-Track = Annotated[Names, option("Kernels that did the work: own, mixed, library.", panel=CHOICE)]
-Speedup = Annotated[float | None, option("Least speedup of what passed.", panel=CHOICE)]
-Hardware = Annotated[Names, option("Devices whose name contains this.", panel=CHOICE)]
-Model = Annotated[Names, option("Models that wrote them.", "--model", "-m", panel=CHOICE)]
-License = Annotated[Names, option("Their licence.", panel=CHOICE)]
-Backend = Annotated[Names, option("Backends they are written for.", "--backend", "-b", panel=CHOICE)]
-Decontaminate = Annotated[
-    list[Path] | None, option("Leave out problems that are in this file or folder, or nearly.", panel=CHOICE)
-]
-Dedup = Annotated[Literal["none", "exact", "near"], option("Repeats to leave out.", panel=CHOICE)]
-Reasoning = Annotated[Literal["keep", "drop"], option("Keep or drop models' thoughts.", panel=SHAPE)]
-PairBy = Annotated[
-    Literal["prompt", "problem"],
-    option("Both answers of a pair share the prompt, or the problem only.", panel=SHAPE),
-]
-Pairs = Annotated[int, option("Most pairs of one problem.", panel=SHAPE, min=1)]
-Test = Annotated[float, option("Share of problems to hold out.", panel=SHAPE, min=0, max=1)]
-Seed = Annotated[int, option("Seed of the choice of problems that are held out.", panel=SHAPE)]
-Slower = Annotated[
-    bool,
-    option("Also passes slower than the baseline as examples.", "--slower", panel=CHOICE, metavar=""),
-]
-Parquet = Annotated[bool, option("Write Parquet, too.", "--parquet", panel=SHAPE, metavar="")]
 
 
+@options.with_settings(*OPTIONS, table=OPTIONS)
 def export(
-    context: typer.Context,
+    given: options.Given,
     format: Format,
     out: options.Out,
     workspace: options.Workspace = Path(),
-    run: Run = None,
-    problem: options.ProblemFilter = None,
-    status: Status = None,
-    track: Track = None,
-    min_speedup: Speedup = None,
-    hardware: Hardware = None,
-    model: Model = None,
-    license: License = None,
-    backend: Backend = None,
-    decontaminate: Decontaminate = None,
-    dedup: Dedup = "near",
-    reasoning: Reasoning = "drop",
-    pair_by: PairBy = "prompt",
-    pairs: Pairs = 100,
-    test: Test = 0.1,
-    seed: Seed = 0,
-    slower: Slower = False,
-    parquet: Parquet = False,
     json: options.Json = False,
 ) -> None:
     """Write attempts as training data, or whole runs in the layout of another project.
@@ -119,62 +92,37 @@ def export(
 
     exporter = find_exporter(format)
     archive = Workspace(workspace).archive(say_once())
-    given = _given(context.params, [find_run(archive, name) for name in run or ()])
-    exported = exporter.write(archive, out, _settings(context, exporter, given))
+    settings = _settings(exporter, given, archive)
+    exported = exporter.write(archive, out, settings)
     if json:
-        print(json_module.dumps(_summary(exporter, exported), indent=2))
+        console.print_json(_summary(exporter, exported))
     else:
-        _print(exported, test)
+        _print(exported, is_split=getattr(settings, "test", 0.0) > 0)
     raise did_pass(bool(exported.rows))
 
 
-def _given(options: Mapping[str, Any], runs: list[str]) -> dict[str, object]:  # Any: as typer read them
-    from kernelwright.evaluator import find_backend
-
-    filters = {
-        "runs": runs,
-        "problems": options["problem"] or (),
-        "statuses": [name.upper() for name in options["status"] or ()],
-        "tracks": [name.lower() for name in options["track"] or ()],
-        "min_speedup": options["min_speedup"],
-        "hardware": options["hardware"] or (),
-        "models": options["model"] or (),
-        "licenses": options["license"] or (),
-        "backends": [find_backend(name).name for name in options["backend"] or ()],
-    }
-    same = {
-        name: options[name] for name in ("reasoning", "dedup", "pairs", "test", "seed", "slower", "parquet")
-    }
-    return {
-        **same,
-        "runs": runs,
-        "filters": filters,
-        "pairing": options["pair_by"],
-        "decontaminate": [str(path) for path in options["decontaminate"] or ()],
-    }
-
-
-def _settings(context: typer.Context, exporter: Exporter, given: dict[str, object]) -> Any:
-    """The settings of a format, in a type of its own; an option that it would ignore is refused."""
+def _settings(exporter: Exporter, given: options.Given, archive: Archive) -> Record:
+    """The settings of a format; an option that it would ignore is refused."""
     from pydantic import ValidationError
 
     from kernelwright.agent.setup.usage_error import explain
 
-    heeded = exporter.settings.model_fields.keys() & given.keys()
-    if "filters" not in heeded:
-        options_heeded = ALWAYS_HEEDED | {"run" if name == "runs" else name for name in heeded}
-        ignored = [
-            f"--{name.replace('_', '-')}"
-            for name in context.params
-            if name not in options_heeded
-            and getattr(context.get_parameter_source(name), "name", "") == "COMMANDLINE"
-        ]
-        if ignored:
-            raise UsageError(f"export {exporter.name} has no {', '.join(ignored)}; leave that out")
+    fields = exporter.settings.model_fields
+    values = given.values.get("export", {})
+    filters = values.get("filters", {})
+    runs = [archive.find(name) for name in filters.get("runs", ())]
+    ignored = [
+        flag
+        for path, flag in given.flags.items()
+        if path.split(".")[1] not in fields and (flag != "--run" or "runs" not in fields)
+    ]
+    if ignored:
+        raise UsageError(f"export {exporter.name} has no {', '.join(ignored)}; leave that out")
+    every = {**values, "filters": {**filters, "runs": runs}, "runs": runs}
     try:
-        return exporter.settings.model_validate({name: given[name] for name in heeded})
+        return exporter.settings.model_validate({name: every[name] for name in every if name in fields})
     except ValidationError as error:
-        raise UsageError(explain(error, exporter.settings, names=OPTIONS)) from None
+        raise UsageError(explain(error, exporter.settings, prefix="export", names=given.flags)) from None
 
 
 def _summary(exporter: Exporter, exported: Exported) -> dict[str, object]:
@@ -190,19 +138,15 @@ def _summary(exporter: Exporter, exported: Exported) -> dict[str, object]:
     }
 
 
-def _print(exported: Exported, test: float) -> None:
-    from kernelwright.agent.cli.terminal.console import out
-
-    console = out()
+def _print(exported: Exported, *, is_split: bool) -> None:
     for (table, split), count in sorted(exported.rows.items()):
-        console.print(f"{count:>8} rows  {table}, {split}" if split else f"{count:>8} {table}")
-    splits = {split for _, split in exported.rows}
-    if test > 0 and splits == {"train"}:
-        console.print("       0 rows  in test: no problem fell there; raise --test, or change --seed")
-    console.print(f"{exported.used:>8} of {exported.seen} attempts used")
+        console.out().print(f"{count:>8} rows  {table}, {split}" if split else f"{count:>8} {table}")
+    if is_split and {split for _, split in exported.rows} == {"train"}:
+        console.out().print("       0 rows  in test: no problem fell there; raise --test, or change --seed")
+    console.out().print(f"{exported.used:>8} of {exported.seen} attempts used")
     for reason, count in exported.left_out.most_common():
-        console.print(f"{count:>8} not: {reason}", style="dim")
+        console.out().print(f"{count:>8} not: {reason}", style="dim")
     if exported.hint:
-        console.print(f"note     {exported.hint}", soft_wrap=True)
+        console.out().print(f"note     {exported.hint}", soft_wrap=True)
     if exported.folder.exists():
-        console.print(f"data     {exported.folder.resolve()}", soft_wrap=True)
+        console.out().print(f"data     {exported.folder.resolve()}", soft_wrap=True)

@@ -6,10 +6,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
-import typer
-
+from kernelwright.agent.cli.evaluation.check import fitting
 from kernelwright.agent.cli.terminal import options
+from kernelwright.agent.cli.terminal.console import note_place, print_json, print_table
 from kernelwright.agent.cli.terminal.failures import did_pass, say
+from kernelwright.agent.records.durations import milliseconds
 
 if TYPE_CHECKING:
     from kernelwright.agent.records.headroom import Headroom
@@ -29,9 +30,7 @@ def headroom(
     names: options.Problems = None,
     workspace: options.Workspace = Path(),
     cache: options.Cache = None,
-    again: Annotated[
-        bool, typer.Option("--again", metavar="", help="Measure also what is stored for this device.")
-    ] = False,
+    again: Annotated[bool, options.flag("Measure also what is stored for this device.", "--again")] = False,
     json: options.Json = False,
 ) -> None:
     """Measure what a faster kernel of a problem could gain: the baselines, and the roofline below them.
@@ -41,7 +40,6 @@ def headroom(
 
     Exit status 1 means that at least one problem could not be measured.
     """
-    from kernelwright.agent.cli.terminal.console import is_watched, notes
     from kernelwright.agent.records.headroom import read_headroom, store_headroom
     from kernelwright.agent.setup.problem_lookup import read_problems
     from kernelwright.evaluator import Evaluator, Sanitize
@@ -52,28 +50,20 @@ def headroom(
     with Evaluator(cache=cache) as evaluator:
         known = {} if again else {one.key: one for one in read_headroom(path)}
         for number, problem in enumerate(problems, 1):
-            wanted = _fitting(problem, config)
+            wanted = fitting(problem, config)
             stored = known.get((problem.sha, wanted.model_dump_json(), _device_name(wanted)))
             if stored is None:
-                if is_watched():
-                    notes().print(f"{number}/{len(problems)}  {problem.id}", style="dim")
+                note_place(number, len(problems), problem.id)
                 stored = _measured(evaluator, problem, wanted)
                 if not stored.trouble:
                     store_headroom(path, stored)
             found.append(stored)
     if json:
-        from kernelwright.agent.records.strict_json import strict_json
-
-        print(strict_json([one.model_dump(mode="json") for one in found], indent=2))
+        print_json(found)
     else:
         _print(found, workspace)
         say(f"stored in {path}")
     raise did_pass(not any(one.trouble for one in found))
-
-
-def _fitting(problem: Problem, config: EvaluationConfig) -> EvaluationConfig:
-    """The same settings; a problem without the named shapes keeps its own sizes."""
-    return config if config.shapes in problem.shapes else config.model_copy(update={"shapes": None})
 
 
 def _backend(config: EvaluationConfig) -> str:
@@ -112,8 +102,6 @@ def _measured(evaluator: Evaluator, problem: Problem, config: EvaluationConfig) 
 
 
 def _print(found: Iterable[Headroom], workspace: Path) -> None:
-    from kernelwright.agent.cli.terminal.console import print_table
-    from kernelwright.agent.records.durations import milliseconds
     from kernelwright.agent.workspace import Workspace
 
     kernels = list(Workspace(workspace).kernels(lambda _, error: say(f"left out: {error}")))

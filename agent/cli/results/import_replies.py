@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import json as json_module
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Final
 
-import typer
-
 from kernelwright.agent.cli.evaluation.evaluate import Backend
+from kernelwright.agent.cli.results.attempts_command import attempt_summary
+from kernelwright.agent.cli.runs.run_options import watching
 from kernelwright.agent.cli.terminal import options
+from kernelwright.agent.cli.terminal.console import colour, print_json, print_lines, print_table
 from kernelwright.agent.cli.terminal.failures import did_pass, say
 
 if TYPE_CHECKING:
+    from kernelwright.agent.archive import Archive
     from kernelwright.agent.interop.imports.reply_recorder import RecordedReply
     from kernelwright.agent.records.attempt_log import Attempt
     from kernelwright.evaluator import Status
@@ -26,14 +27,13 @@ MOST_NAMED: Final = 5
 
 Files = Annotated[
     list[Path],
-    typer.Argument(
-        metavar="FILE...",
-        help="Reply files, chat completions as JSON or JSON Lines, KernelBench run folders.",
+    options.argument(
+        "Reply files, chat completions as JSON or JSON Lines, KernelBench run folders.", "FILE..."
     ),
 ]
 Model = Annotated[str | None, options.option("Author of replies that name none.", "--model", "-m")]
 License = Annotated[str | None, options.option("Licence of the replies.")]
-Evaluate = Annotated[bool, options.option("Evaluate them now.", "--evaluate", metavar="")]
+Evaluate = Annotated[bool, options.flag("Evaluate them now.", "--evaluate")]
 
 
 @options.with_settings(*(path for path in options.POLICY if path != "evaluation.counters"), "plain_build")
@@ -57,7 +57,6 @@ def import_files(
     damaged line) are left out and said. Exit status 1 means that nothing passed (with --evaluate) or held
     code.
     """
-    from kernelwright.agent.cli.runs.run_options import watching
     from kernelwright.agent.interop.imports import read_replies
     from kernelwright.agent.interop.imports.reply_recorder import ReplyDefaults, record_replies
     from kernelwright.agent.setup.preparation import RunPlace, keeping
@@ -89,9 +88,9 @@ def import_files(
     attempts = {attempt.id: attempt for attempt in archive.attempts(log.run)}
     rows = [ImportedRow(entry, attempts[entry.key.attempt]) for entry in taken]
     if json:
-        print(json_module.dumps([row.summary() for row in rows], indent=2))
+        print_json([row.summary() for row in rows])
     else:
-        _print_rows(rows, workspace)
+        _print_rows(rows, archive)
     raise did_pass(any(row.is_good(evaluated=evaluate) for row in rows))
 
 
@@ -114,32 +113,21 @@ class ImportedRow:
     def summary(self) -> dict[str, object]:
         """As plain values."""
         line, extraction = self.attempt.completion, self.taken.extraction
-        score = self.attempt.evaluation.score if self.attempt.evaluation else None
         return {
             "origin": line.origin,
-            "attempt": line.attempt,
-            "run": line.key.run,
-            "problem": line.key.problem,
+            **attempt_summary(self.attempt),
             "matched_by": self.taken.match.how if self.taken.match else None,
-            "backend": line.key.backend,
-            "model": line.key.model,
             "generated_at": self.taken.reply.generated_at,
             "completion_tokens": line.usage.completion_tokens,
             "outcome": extraction.outcome,
             "rule": extraction.rule,
-            "notes": list(extraction.notes),
+            "notes": extraction.notes,
             "code": extraction.code or None,
             "status": self.status,
-            "speedup": self.attempt.speedup,
-            "unfit": score.why_unfit if score else None,
-            "policy": score.id if score else None,
         }
 
 
-def _print_rows(rows: Sequence[ImportedRow], workspace: Path) -> None:
-    from kernelwright.agent.cli.terminal.console import colour, out, print_table
-    from kernelwright.agent.workspace import Workspace
-
+def _print_rows(rows: Sequence[ImportedRow], archive: Archive) -> None:
     print_table(
         "file outcome by problem model",
         [
@@ -154,14 +142,11 @@ def _print_rows(rows: Sequence[ImportedRow], workspace: Path) -> None:
         ],
         [colour(row.status) if row.status else "" for row in rows],
     )
-    console = out()
     run = rows[0].attempt.key.run
     if any(row.attempt.status is None and row.taken.match for row in rows):
-        console.print(
-            f"evaluate kernelwright run --resume {run} --workspace {quote(str(workspace))}",
-            soft_wrap=True,
-        )
-    console.print(f"log      {(Workspace(workspace).runs / run).resolve()}", soft_wrap=True)
+        resume = f"kernelwright run --resume {run} --workspace {quote(str(archive.folder.parent))}"
+        print_lines([("evaluate", resume)])
+    print_lines([("log", (archive.folder / run).resolve())])
 
 
 def _place(origin: str) -> str:

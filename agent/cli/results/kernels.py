@@ -3,49 +3,45 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kernelwright.agent.cli.evaluation.evaluation_card import card
+from kernelwright.agent.cli.results.attempts_command import conversation, print_conversation
 from kernelwright.agent.cli.results.runs import Yes, confirm
-from kernelwright.agent.cli.terminal import completion, options
+from kernelwright.agent.cli.terminal import completion, console, options
+from kernelwright.agent.cli.terminal.console import line
 from kernelwright.agent.cli.terminal.failures import say, say_once
+from kernelwright.agent.records.durations import milliseconds
 
 if TYPE_CHECKING:
     from kernelwright.agent.archive import Archive
-    from kernelwright.agent.records.score_policy import ScorePolicy
     from kernelwright.agent.workspace import Kernel
 
 app = typer.Typer(no_args_is_help=True, help="List, show and remove saved kernels.")
 
 KernelName = Annotated[
     str,
-    typer.Argument(
-        metavar="KERNEL", help="A kernel's id, or a unique prefix of it.", autocompletion=completion.kernels
-    ),
+    options.argument("A kernel's id, or a unique prefix of it.", "KERNEL", autocompletion=completion.kernels),
 ]
 KernelNames = Annotated[
     list[str],
-    typer.Argument(
-        metavar="KERNEL...", help="Ids of kernels, or unique prefixes.", autocompletion=completion.kernels
-    ),
+    options.argument("Ids of kernels, or unique prefixes.", "KERNEL...", autocompletion=completion.kernels),
 ]
-Names = list[str] | None
 
 
 @app.command("list")
 def list_kernels(
     workspace: options.Workspace = Path(),
     problem: options.ProblemFilter = None,
-    backend: Annotated[Names, typer.Option("--backend", "-b", help="Only these backends.")] = None,
-    model: Annotated[Names, typer.Option("--model", "-m", help="Only kernels of these models.")] = None,
-    min_speedup: Annotated[float, typer.Option(help="Only kernels at least this fast.")] = 0.0,
+    backend: options.BackendFilter = None,
+    model: options.ModelFilter = None,
+    min_speedup: Annotated[float, options.option("Only kernels at least this fast.")] = 0.0,
     json: options.Json = False,
 ) -> None:
     """List saved kernels, a table for each policy of their scores, fastest first within a problem."""
-    from kernelwright.agent.cli.terminal.console import line, out, print_table
     from kernelwright.agent.records.score_policy import fit_speedup, policy_of
     from kernelwright.agent.workspace import Workspace
 
@@ -59,29 +55,20 @@ def list_kernels(
     ]
     kernels.sort(key=lambda kernel: (kernel.record.problem, -(fit_speedup(kernel.score) or 0.0)))
     if json:
-        from kernelwright.agent.records.strict_json import strict_json
-
-        print(strict_json([_summary(kernel) for kernel in kernels], indent=2))
+        console.print_json([_summary(kernel) for kernel in kernels])
     elif not kernels:
-        out().print(f"no such kernels below {workspace.resolve() / 'generated'}")
+        console.out().print(f"no such kernels below {workspace.resolve() / 'generated'}")
     else:
-        tables: dict[ScorePolicy, list[Kernel]] = {}
-        for kernel in kernels:
-            tables.setdefault(policy_of(kernel.score), []).append(kernel)
-        for policy, members in sorted(tables.items(), key=lambda table: -len(table[1])):
-            out().print(f"{policy.id}: {line(str(policy))}", style="bold", soft_wrap=True)
-            headings = "kernel problem backend >speedup >95_% over >time by"
-            print_table(headings, [list(_row(kernel)) for kernel in members])
-            out().print()
+        console.print_policy_tables(
+            "kernel problem backend >speedup >95_% over >time by",
+            [(policy_of(kernel.score), _row(kernel), "") for kernel in kernels],
+        )
 
 
 @app.command("show")
 def show(kernel: KernelName, workspace: options.Workspace = Path(), json: options.Json = False) -> None:
     """Show a saved kernel: its conversation, its source, its score and where it came from."""
     from kernelwright.agent.archive import ArchiveError
-    from kernelwright.agent.cli.evaluation.evaluation_card import card
-    from kernelwright.agent.cli.results.attempts_command import print_conversation
-    from kernelwright.agent.cli.terminal.console import line, out, print_source
     from kernelwright.agent.workspace import Workspace
 
     place = Workspace(workspace)
@@ -91,21 +78,17 @@ def show(kernel: KernelName, workspace: options.Workspace = Path(), json: option
     except ArchiveError as error:
         said, trouble = None, str(error)
     if json:
-        from kernelwright.agent.records.strict_json import strict_json
-
-        record = saved.record.model_dump(mode="json")
-        whole = {"source": saved.source, "record": record, "conversation": said}
-        print(strict_json(_summary(saved) | whole, indent=2))
+        whole = {"source": saved.source, "record": saved.record, "conversation": said}
+        console.print_json(_summary(saved) | whole)
         return
-    print_source(saved.source)
-    out().print(card(saved.score))
+    console.print_source(saved.source)
+    console.out().print(card(saved.score))
     origin = saved.record.provenance.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
-    for label, value in {**origin, "folder": saved.folder}.items():
-        out().print(f"{label:<13}{line(str(value))}", soft_wrap=True)
-    for finding in saved.screening().findings:
-        out().print(f"screening    line {finding.line or '-'}: {line(finding.message)}", soft_wrap=True)
+    findings = saved.screening().findings
+    screened = [("screening", f"line {finding.line or '-'}: {finding.message}") for finding in findings]
+    console.print_lines([*origin.items(), ("folder", saved.folder), *screened], 13)
     if said is None:
-        out().print(f"conversation not here: {line(trouble)}", soft_wrap=True)
+        console.out().print(f"conversation not here: {line(trouble)}", soft_wrap=True)
     else:
         # The reply repeats the source, which stands above.
         *asked, reply = said
@@ -127,7 +110,6 @@ def remove_kernels(kernels: KernelNames, workspace: options.Workspace = Path(), 
 
 def _conversation(archive: Archive, kernel: Kernel) -> list[dict[str, str]]:
     from kernelwright.agent.archive import ArchiveError
-    from kernelwright.agent.cli.results.attempts_command import conversation
 
     made = kernel.record.provenance
     if made.run is None or made.run not in archive.runs():
@@ -138,18 +120,15 @@ def _conversation(archive: Archive, kernel: Kernel) -> list[dict[str, str]]:
     return conversation(archive, found)
 
 
-def _row(kernel: Kernel) -> Iterator[str]:
-    from kernelwright.agent.records.durations import milliseconds
+def _row(kernel: Kernel) -> list[str]:
     from kernelwright.agent.records.score_policy import exclusion_reason
 
-    best, record = kernel.score, kernel.record
-    measured = best.measurement
-    yield from (kernel.id, record.problem, record.backend)
-    yield f"{best.speedup:.2f}×{'‡' if exclusion_reason(best) else ''}" if best.speedup is not None else "-"
-    yield f"{measured.interval.low:.2f}–{measured.interval.high:.2f}" if measured else "-"
-    yield measured.against if measured else "-"
-    yield milliseconds(measured.candidate.median_ms) if measured else "-"
-    yield record.provenance.model or "-"
+    best, record, told = kernel.score, kernel.record, ["-"] * 4
+    if measured := best.measurement:
+        interval = f"{measured.interval.low:.2f}–{measured.interval.high:.2f}"
+        speedup = f"{measured.speedup:.2f}×{'‡' if exclusion_reason(best) else ''}"
+        told = [speedup, interval, measured.against, milliseconds(measured.candidate.median_ms)]
+    return [kernel.id, record.problem, record.backend, *told, record.provenance.model or "-"]
 
 
 def _summary(kernel: Kernel) -> dict[str, object]:

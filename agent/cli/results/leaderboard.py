@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from kernelwright.agent.cli.results.runs import find_run
 from kernelwright.agent.cli.terminal import options
+from kernelwright.agent.cli.terminal.console import out, print_json
 from kernelwright.agent.cli.terminal.failures import say_once
 from kernelwright.agent.setup.usage_error import UsageError
 
@@ -28,39 +28,34 @@ def leaderboard(
     run: options.RunFilter = None,
     compare: Annotated[
         tuple[str, str] | None,
-        typer.Option(
+        options.option(
+            "Compare two runs problem by problem: what got better, worse, solved, lost.",
             metavar="RUN_A RUN_B",
-            help="Compare two runs problem by problem: what got better, worse, solved, lost.",
-            show_default=False,
         ),
     ] = None,
     all_attempts: Annotated[
         bool,
-        typer.Option(
+        options.flag(
+            "With --compare, the best of all attempts. Default: of equally many in both runs.",
             "--all-attempts",
-            metavar="",
-            help="With --compare, the best of all attempts. Default: of equally many in both runs.",
         ),
     ] = False,
     again: Annotated[
         bool,
-        typer.Option(
-            "--again",
-            metavar="",
-            help="With --compare, measure kernels again, here, before one is called better.",
-        ),
+        options.flag("With --compare, measure kernels again, here, before one is called better.", "--again"),
     ] = False,
     html: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Write a page that needs nothing else.", show_default=False),
+        Path | None, options.option("Write a page that needs nothing else.", metavar="FILE")
     ] = None,
     json: options.Json = False,
-    csv: Annotated[bool, typer.Option("--csv", metavar="", help="Print comma-separated values.")] = False,
+    csv: Annotated[bool, options.flag("Print comma-separated values.", "--csv")] = False,
 ) -> None:
     """Rank models, strategies and backends over every attempt in a workspace, or compare two of its runs.
 
     With --html, --compare names the runs that the page shows side by side first.
     """
+    from kernelwright.agent.workspace import Workspace
+
     given = {"--json": json, "--csv": csv, "--html": html is not None}
     named = [name for name, is_given in given.items() if is_given]
     if len(named) > 1:
@@ -69,8 +64,6 @@ def leaderboard(
         raise UsageError(f"--compare and {'--csv' if csv else '--run'} exclude each other")
     if compare is None and (again or all_attempts):
         raise UsageError(f"{'--again' if again else '--all-attempts'} needs --compare RUN_A RUN_B")
-    from kernelwright.agent.workspace import Workspace
-
     if not workspace.is_dir():
         raise UsageError(f"there is no workspace {workspace}; --workspace names a folder with runs/")
     archive = Workspace(workspace).archive(say_once())
@@ -79,11 +72,10 @@ def leaderboard(
     elif compare is not None:
         _compare(archive, compare, json=json, all_attempts=all_attempts, again=again)
     else:
-        _rank(archive, find_run(archive, run) if run is not None else None, json=json, csv=csv)
+        _rank(archive, archive.find(run) if run is not None else None, json=json, csv=csv)
 
 
 def _rank(archive: Archive, run: str | None, *, json: bool, csv: bool) -> None:
-    from kernelwright.agent.cli.terminal.console import out
     from kernelwright.agent.leaderboard import board, render, to_csv, to_json
 
     standing = board(archive.attempts(run))
@@ -100,8 +92,6 @@ def _rank(archive: Archive, run: str | None, *, json: bool, csv: bool) -> None:
 
 
 def _print_waiting(archive: Archive, runs: Sequence[str]) -> None:
-    from kernelwright.agent.cli.terminal.console import out
-
     for run in runs:
         count = sum(attempt.evaluation is None for attempt in archive.attempts(run))
         if count:
@@ -110,35 +100,23 @@ def _print_waiting(archive: Archive, runs: Sequence[str]) -> None:
 
 
 def _compare(archive: Archive, runs: tuple[str, str], *, json: bool, all_attempts: bool, again: bool) -> None:
-    from contextlib import ExitStack
-    from itertools import chain
-
-    from kernelwright.agent.cli.terminal.console import out
     from kernelwright.agent.leaderboard import compare_runs, render_comparison
     from kernelwright.agent.leaderboard.rows import read_rows
-    from kernelwright.agent.records.strict_json import strict_json
     from kernelwright.evaluator import Evaluator
 
-    before, after = _two_runs(archive, runs)
-    rows = read_rows(chain(archive.attempts(before), archive.attempts(after)))
-    with ExitStack() as stack:
-        compared = compare_runs(
-            rows.evaluated,
-            before,
-            after,
-            equal_attempts=not all_attempts,
-            again=_measurer(archive, stack.enter_context(Evaluator())) if again else None,
-        )
+    pair = _two_runs(archive, runs)
+    rows = read_rows(attempt for run in pair for attempt in archive.attempts(run)).evaluated
+    with Evaluator() if again else nullcontext() as evaluator:
+        measurer = _measurer(archive, evaluator) if evaluator else None
+        compared = compare_runs(rows, *pair, equal_attempts=not all_attempts, again=measurer)
     if json:
-        print(strict_json(compared, indent=2))
+        print_json(compared)
     else:
         out().print(render_comparison(compared))
 
 
 def _measurer(archive: Archive, evaluator: Evaluator) -> MeasureAgain:
     """Evaluates an attempt's kernel on the terms of its score."""
-    from dataclasses import replace
-
     from kernelwright.agent.archive import ArchiveError
     from kernelwright.agent.records.score_policy import exclusion_reason, policy_of
     from kernelwright.evaluator import Candidate, EvaluationConfig
@@ -167,7 +145,6 @@ def _measurer(archive: Archive, evaluator: Evaluator) -> MeasureAgain:
 
 
 def _write_page(archive: Archive, file: Path, run: str | None, compare: tuple[str, str] | None) -> None:
-    from kernelwright.agent.cli.terminal.console import out
     from kernelwright.agent.leaderboard.html import write_pages
 
     if file.is_dir():
@@ -177,7 +154,7 @@ def _write_page(archive: Archive, file: Path, run: str | None, compare: tuple[st
     written = write_pages(
         archive,
         file,
-        run=find_run(archive, run) if run is not None else None,
+        run=archive.find(run) if run is not None else None,
         compare=_two_runs(archive, compare) if compare is not None else None,
         made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
     )
@@ -192,7 +169,7 @@ def _write_page(archive: Archive, file: Path, run: str | None, compare: tuple[st
 
 
 def _two_runs(archive: Archive, names: tuple[str, str]) -> tuple[str, str]:
-    before, after = (find_run(archive, name) for name in names)
+    before, after = map(archive.find, names)
     if before == after:
         raise UsageError(f"--compare: {names[0]!r} and {names[1]!r} are the same run, {before}")
     return before, after

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json as json_module
 import re
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 from kernelwright.agent.cli.evaluation.check import check
 from kernelwright.agent.cli.results.headroom import headroom
-from kernelwright.agent.cli.terminal import completion, options
+from kernelwright.agent.cli.terminal import options
+from kernelwright.agent.cli.terminal.console import print_json, print_source, print_table
 
 if TYPE_CHECKING:
     from kernelwright.evaluator import Problem
@@ -19,37 +19,26 @@ app = typer.Typer(no_args_is_help=True, help="List, show, check and measure refe
 
 
 @app.command("list")
-def list_problems(
-    names: options.Problems = None,
-    json: options.Json = False,
-) -> None:
+def list_problems(names: options.Problems = None, json: options.Json = False) -> None:
     """List problems with their named shapes."""
-    from kernelwright.agent.cli.terminal.console import print_table
     from kernelwright.agent.setup.problem_lookup import read_problems
 
     problems = sorted(read_problems(names or ["all"]), key=_natural)
     if json:
-        print(json_module.dumps([_summary(problem) for problem in problems], indent=2))
+        print_json([_summary(problem) for problem in problems])
         return
     rows = [(problem.id, ", ".join(problem.shapes) or "-", _about(problem)) for problem in problems]
     print_table("problem shapes about", rows)
 
 
 @app.command("show")
-def show_problem(
-    problem: Annotated[
-        str,
-        typer.Argument(help="A file, an id, or a unique part of an id.", autocompletion=completion.problems),
-    ],
-    json: options.Json = False,
-) -> None:
+def show_problem(problem: options.Problem, json: options.Json = False) -> None:
     """Print one problem's source."""
-    from kernelwright.agent.cli.terminal.console import print_source
     from kernelwright.agent.setup.problem_lookup import one_problem
 
     found = one_problem(problem)
     if json:
-        print(json_module.dumps(_summary(found) | {"source": found.source}, indent=2))
+        print_json(_summary(found) | {"source": found.source})
     else:
         print_source(found.source)
 

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kernelwright.agent.cli.terminal import completion, options
+from kernelwright.agent.cli.terminal.console import line, out, plain, print_json, print_lines, print_table
 from kernelwright.agent.cli.terminal.failures import say, say_once
+from kernelwright.agent.setup.usage_error import UsageError
 
 if TYPE_CHECKING:
     from kernelwright.agent.archive import Archive
@@ -21,53 +23,45 @@ app = typer.Typer(no_args_is_help=True, help="List, show and remove runs.")
 
 RunName = Annotated[
     str,
-    typer.Argument(
-        metavar="RUN",
-        help="A run's id, a unique prefix of it, or `last`.",
-        autocompletion=completion.runs,
-    ),
+    options.argument("A run's id, a unique prefix of it, or `last`.", "RUN", autocompletion=completion.runs),
 ]
-Yes = Annotated[bool, typer.Option("--yes", "-y", metavar="", help="Remove without asking.")]
+RunNames = Annotated[
+    list[str], options.argument("Ids of runs, or unique prefixes.", "RUN...", autocompletion=completion.runs)
+]
+Yes = Annotated[bool, options.option("Remove without asking.", "--yes", "-y", metavar="")]
 
 
 @app.command("list")
 def list_runs(workspace: options.Workspace = Path(), json: options.Json = False) -> None:
     """List runs, oldest first."""
-    from kernelwright.agent.cli.terminal.console import out, print_table
-    from kernelwright.agent.records.strict_json import strict_json
     from kernelwright.agent.workspace import Workspace
 
     archive = Workspace(workspace).archive(say_once())
     runs = [summary for run in archive.runs() if (summary := _summary(archive, run))]
     if json:
-        print(strict_json(runs, indent=2))
+        print_json(runs)
     elif not runs:
         out().print(f"no runs below {archive.folder.resolve()}; `kernelwright run` makes some")
     else:
-        columns = ("run", "began", "end", "models", "strategies", "backends")
-        numbers = ("problems", "replies", "passed")
-        rows = [
-            [*(_text(run[name]) for name in columns), *(_text(run[name]) for name in numbers)] for run in runs
-        ]
-        print_table(" ".join([*columns, *(f">{name}" for name in numbers)]), rows)
+        headings = "run began end models strategies backends >problems >replies >passed"
+        names = headings.replace(">", "").split()
+        print_table(headings, [[_text(run[name]) for name in names] for run in runs])
 
 
 @app.command("show")
 def show_run(run: RunName, workspace: options.Workspace = Path(), json: options.Json = False) -> None:
     """Show a run: its settings, how its attempts ended, what it cost, and the command that resumes it."""
     from kernelwright.agent.archive import ArchiveError
-    from kernelwright.agent.cli.terminal.console import line, out, plain
-    from kernelwright.agent.records.strict_json import strict_json
     from kernelwright.agent.workspace import Workspace
 
     archive = Workspace(workspace).archive(say_once())
-    found = find_run(archive, run)
+    found = archive.find(run)
     summary = _summary(archive, found)
     if summary is None:
         raise ArchiveError(f"the log of run {found} is damaged")
     settings = archive.text(found, archive.started(found).settings)
     if json:
-        print(strict_json({**summary, "settings": settings}, indent=2))
+        print_json({**summary, "settings": settings})
         return
     place = f"{found} --workspace {quote(str(workspace))}"
     told = {
@@ -75,49 +69,27 @@ def show_run(run: RunName, workspace: options.Workspace = Path(), json: options.
         "attempts": f"kernelwright attempts list --run {place}",
         "resume": f"kernelwright run --resume {place}",
     }
-    for label, text in told.items():
-        out().print(f"{label:<11}{line(text)}", soft_wrap=True)
+    print_lines(told.items(), 11)
     if settings.strip():
         out().print(f"\n{plain(settings.strip())}")
 
 
 @app.command("rm")
-def remove_runs(
-    runs: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="RUN...", help="Ids of runs, or unique prefixes.", autocompletion=completion.runs
-        ),
-    ],
-    workspace: options.Workspace = Path(),
-    yes: Yes = False,
-) -> None:
+def remove_runs(runs: RunNames, workspace: options.Workspace = Path(), yes: Yes = False) -> None:
     """Remove runs: their logs, replies and evaluations. Saved kernels stay, without their conversations."""
     from kernelwright.agent.archive.log import LogFile
     from kernelwright.agent.workspace import Workspace
 
     archive = Workspace(workspace).archive(lambda _: None)
-    for run in dict.fromkeys(find_run(archive, name) for name in runs):
+    for run in dict.fromkeys(map(archive.find, runs)):
         if confirm(f"run {run}", archive.folder / run, yes):
             LogFile(archive.log_path(run)).close()  # refuses a run that another process works on
             shutil.rmtree(archive.folder / run)
             say(f"removed run {run}")
 
 
-def find_run(archive: Archive, name: str) -> str:
-    """The run that an id, a unique prefix of one, or `last` names.
-
-    Raises:
-        UnknownRun: none, or more than one.
-    """
-    return archive.find(None if name == "last" else name)
-
-
 def confirm(what: str, folder: Path, yes: bool) -> bool:
     """Ask before a folder is removed; without a terminal nothing is removed unless `--yes` says so."""
-    from kernelwright.agent.cli.terminal.console import line
-    from kernelwright.agent.setup.usage_error import UsageError
-
     if yes:
         return True
     try:
@@ -149,6 +121,7 @@ def _summary(archive: Archive, run: str) -> dict[str, object] | None:
         say(f"left out: run {run}: {error}")
         return None
     costs = [attempt.completion.cost_usd for attempt in attempts]
+    usages = [attempt.completion.usage for attempt in attempts]
     return {
         "run": run,
         "began": lines[0].at[:16].replace("T", " "),
@@ -160,10 +133,7 @@ def _summary(archive: Archive, run: str) -> dict[str, object] | None:
         "replies": len(attempts),
         "passed": sum(attempt.passed for attempt in attempts),
         "statuses": Counter(str(attempt.status or "not evaluated") for attempt in attempts),
-        "tokens": sum(
-            attempt.completion.usage.prompt_tokens + attempt.completion.usage.completion_tokens
-            for attempt in attempts
-        ),
+        "tokens": sum(usage.prompt_tokens + usage.completion_tokens for usage in usages),
         "cost_usd": sum(cost or 0.0 for cost in costs),
         "unpriced": sum(cost is None for cost in costs),
         "folder": str((archive.folder / run).resolve()),

@@ -10,6 +10,7 @@ import typer
 
 from kernelwright.agent.cli.runs import run_options as shared
 from kernelwright.agent.cli.terminal import completion, options
+from kernelwright.agent.cli.terminal.console import out, print_json, print_lines, print_policy_tables
 from kernelwright.agent.setup import policy
 from kernelwright.agent.setup.usage_error import UsageError, unknown
 
@@ -23,15 +24,20 @@ OWN: Final = ("strategy", "options.samples", "options.turns", "options.enough", 
 
 COMPARED: Final = tuple(path for path in options.RUN if path not in OWN)
 
+TOLD: Final = (
+    *("ranked_k", "ranked", "problems", "solved", "geomean", "geomean_solved"),
+    *("attempts", "tokens", "cost_usd", "unpriced"),
+)
+"""Fields of a leaderboard's entry that the answer as JSON holds."""
+
 Strategies = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--strategy",
-        "-s",
+    options.Names,
+    options.option(
+        "Strategy to compare; may be repeated. Default: all that are installed.",
+        *("--strategy", "-s"),
         metavar="NAME",
-        help="Strategy to compare; may be repeated. Default: all that are installed.",
         autocompletion=completion.strategies,
-        rich_help_panel=options.SEARCH,
+        panel=options.SEARCH,
     ),
 ]
 Attempts = Annotated[
@@ -133,41 +139,29 @@ def _rank(entry: Entry) -> tuple[str, str, str, float, str]:
 def _report(
     plan: Plan, summary: RunSummary, entries: Sequence[Entry], place: Workspace, *, json: bool
 ) -> None:
-    from kernelwright.agent.cli.runs.run_summary import print_lines, run_lines
-    from kernelwright.agent.records.strict_json import strict_json
+    from kernelwright.agent.cli.runs.run_summary import run_lines
 
     if json:
-        answer = {
-            "run": summary.run_id,
-            "end": summary.end,
-            "reason": summary.reason,
-            "budget": plan.problem_budget.model_dump(mode="json", exclude_none=True),
-            "strategies": [_summary(entry) for entry in entries],
-        }
-        print(strict_json(answer, indent=2))
+        print_json(
+            {
+                "run": summary.run_id,
+                "end": summary.end,
+                "reason": summary.reason,
+                "budget": plan.problem_budget.model_dump(mode="json", exclude_none=True),
+                "strategies": [_summary(entry) for entry in entries],
+            }
+        )
     else:
-        _print(entries)
+        headings = "strategy model backend >solved >k >best@k >95_% >replies >tokens >cost"
+        print_policy_tables(headings, [(entry.of.policy, _row(entry), "") for entry in entries])
+        out().print("best@k: mean of the best of k replies, failures as 1.0; interval over problems\n")
         print_lines(run_lines(place, summary))
 
 
 def _summary(entry: Entry) -> dict[str, object]:
-    return {
-        "strategy": entry.of.strategy,
-        "model": entry.of.model,
-        "backend": entry.of.backend,
-        "policy": entry.of.id,
-        "terms": str(entry.of.policy),
-        "ranked_k": entry.ranked_k,
-        "ranked": entry.ranked.model_dump(),
-        "problems": entry.problems,
-        "solved": entry.solved,
-        "geomean": entry.geomean.model_dump(),
-        "geomean_solved": entry.geomean_solved,
-        "attempts": entry.attempts,
-        "tokens": entry.tokens,
-        "cost_usd": entry.cost_usd,
-        "unpriced": entry.unpriced,
-    }
+    of = entry.of
+    named = {"strategy": of.strategy, "model": of.model, "backend": of.backend, "policy": of.id}
+    return {**named, "terms": str(of.policy), **{name: getattr(entry, name) for name in TOLD}}
 
 
 def cost_text(entry: Entry) -> str:
@@ -178,35 +172,11 @@ def cost_text(entry: Entry) -> str:
     return f"{known} and {entry.unpriced} unknown" if entry.unpriced else known
 
 
-def _print(entries: Sequence[Entry]) -> None:
-    from itertools import groupby
-
-    from kernelwright.agent.cli.terminal.console import line, out
-
-    for of, members in groupby(entries, key=lambda entry: entry.of.policy):
-        out().print(f"{of.id}: {line(str(of))}", style="bold", soft_wrap=True)
-        _print_table(list(members))
-    out().print("best@k: mean of the best of k replies, failures as 1.0; interval over problems\n")
-
-
-def _print_table(entries: Sequence[Entry]) -> None:
-    from kernelwright.agent.cli.terminal.console import print_table
-
-    rows = []
-    for entry in entries:
-        around = entry.ranked
-        interval = f"{around.low:.2f} to {around.high:.2f}" if around.low and around.high else "too few"
-        rows.append(
-            (
-                *(entry.of.strategy, entry.of.model, entry.of.backend, f"{entry.solved} of {entry.problems}"),
-                *(
-                    f"{entry.ranked_k:.3g}",
-                    f"{around.value:.2f}×",
-                    interval,
-                    str(entry.attempts),
-                    f"{entry.tokens:,}",
-                ),
-                cost_text(entry),
-            )
-        )
-    print_table("strategy model backend >solved >k >best@k >95_% >replies >tokens >cost", rows)
+def _row(entry: Entry) -> tuple[str, ...]:
+    of, around = entry.of, entry.ranked
+    return (
+        *(of.strategy, of.model, of.backend, f"{entry.solved} of {entry.problems}", f"{entry.ranked_k:.3g}"),
+        f"{around.value:.2f}×",
+        f"{around.low:.2f} to {around.high:.2f}" if around.low and around.high else "too few",
+        *(str(entry.attempts), f"{entry.tokens:,}", cost_text(entry)),
+    )

@@ -10,28 +10,22 @@ import typer
 from kernelwright.agent.cli.runs import run_options as shared
 from kernelwright.agent.cli.terminal import options
 from kernelwright.agent.cli.terminal.option_values import parse_seconds
+from kernelwright.agent.setup.usage_error import UsageError
 
-GENERATED = tuple(
-    path
-    for path in (*options.SETTINGS, "batch_api")
-    if path
-    not in ("strategy", "options.turns", "options.enough", "seed", "plain_build", "evaluation.counters")
-)
-
+OTHERS = ("strategy", "options.turns", "options.enough", "seed", "plain_build", "evaluation.counters")
+"""Settings of a run that mean nothing for independent samples."""
+GENERATED = tuple(path for path in options.SETTINGS if path not in OTHERS)
 
 Poll = Annotated[
     str, options.option("How often to look after batches.", panel=options.BULK, metavar="90s|10m")
 ]
 Wait = Annotated[
-    bool,
-    options.option("Stay until the replies are there.", "--wait/--no-wait", panel=options.BULK, metavar=""),
+    bool, options.flag("Stay until the replies are there.", "--wait/--no-wait", panel=options.BULK)
 ]
-Evaluate = Annotated[
-    bool, options.option("Evaluate the replies once they are there.", "--evaluate", metavar="")
-]
+Evaluate = Annotated[bool, options.flag("Evaluate the replies once they are there.", "--evaluate")]
 
 
-@options.with_settings(*dict.fromkeys(GENERATED))
+@options.with_settings(*GENERATED)
 def generate(
     given: options.Given,
     problems: shared.Problems = None,
@@ -53,8 +47,7 @@ def generate(
     """
     from kernelwright.agent.cli.runs.run_summary import print_end
     from kernelwright.agent.setup.preparation import RunPlace
-    from kernelwright.agent.setup.run_batch import BulkOptions, ask_in_bulk, work_through
-    from kernelwright.agent.setup.usage_error import UsageError
+    from kernelwright.agent.setup.run_batch import ask_in_bulk, work_through
     from kernelwright.agent.strategies import Independent
     from kernelwright.agent.workspace import Workspace
 
@@ -62,7 +55,7 @@ def generate(
         given = given.with_setting("strategy", "sample")
     settings = shared.read(given, problems, config, assign, resume)
     place = RunPlace(workspace, cache, record)
-    batch = BulkOptions(poll_s=parse_seconds(poll), waits=wait, evaluates=evaluate)
+    poll_s = parse_seconds(poll)
     with shared.watching(quiet=quiet, json_lines=json_lines) as watch:
         work = shared.prepare_watched(place, settings, resume)
         if work.plan.strategy.independent is not Independent.ATTEMPT or work.plan.others:
@@ -71,7 +64,7 @@ def generate(
             )
         in_bulk = work.settings.batch_api
         summary = (
-            ask_in_bulk(place, work, batch, watch)
+            ask_in_bulk(place, work, watch, poll_s=poll_s, waits=wait, evaluates=evaluate)
             if in_bulk
             else work_through(place, work, on_event=watch, asks=True, evaluates=evaluate)
         )

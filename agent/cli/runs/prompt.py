@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json as json_module
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
-from kernelwright.agent.cli.terminal import completion, options
+from kernelwright.agent.cli.terminal import options
+from kernelwright.agent.cli.terminal.console import notes, print_json
 
 
 @options.with_settings(
@@ -17,10 +14,7 @@ from kernelwright.agent.cli.terminal import completion, options
 )
 def prompt(
     given: options.Given,
-    problem: Annotated[
-        str,
-        typer.Argument(help="A file, an id, or a unique part of an id.", autocompletion=completion.problems),
-    ],
+    problem: options.Problem,
     workspace: options.Workspace = Path(),
     cache: options.Cache = None,
     json: options.Json = False,
@@ -30,34 +24,25 @@ def prompt(
     The messages go to standard output, the counts to standard error. Counts are estimates. Letters
     that cannot be seen are written out; --json holds the messages as they are sent.
     """
-    from kernelwright.agent.cli.terminal.console import notes
     from kernelwright.agent.records.tokens import estimate_tokens
-    from kernelwright.agent.setup.few_shot_setup import FewShotSelection, exemplars_for
+    from kernelwright.agent.setup.few_shot_setup import choose, read_exemplars
     from kernelwright.agent.setup.problem_lookup import one_problem
     from kernelwright.agent.setup.prompt_setup import known_facts, open_prompts
     from kernelwright.agent.setup.provider_setup import backends_of_this_machine
     from kernelwright.agent.workspace import Workspace
     from kernelwright.evaluator import visible
 
-    settings, found = given.run_settings(), one_problem(problem)
+    settings, found, place = given.run_settings(), one_problem(problem), Workspace(workspace)
     config, backend = settings.evaluation, (settings.backends or backends_of_this_machine())[0]
     facts = known_facts([found], config, cache)
     prompts = open_prompts(config, [backend], settings.target, facts=facts)
-    chosen = FewShotSelection(
-        problems=[found],
-        backends=[backend],
-        config=config,
-        count=settings.few_shot,
-        own=settings.few_shot_own,
-    )
-    messages = prompts.opening(found, backend, exemplars_for(Workspace(workspace), chosen, cache))
+    asked = settings.model_copy(update={"backends": (backend,)})
+    chosen = choose(place, asked, problems=[found], config=config, cache=cache)
+    shown = read_exemplars(place, [name for names in chosen.values() for name in names])
+    messages = prompts.opening(found, backend, shown)
     counts = [estimate_tokens(message.content) for message in messages]
     if json:
-        answer = {
-            "messages": [message.model_dump() for message in messages],
-            "estimated_tokens": counts,
-        }
-        print(json_module.dumps(answer, indent=2))
+        print_json({"messages": messages, "estimated_tokens": counts})
         return
     for message in messages:
         print(f"=== {message.role}\n{visible(message.content)}")

@@ -6,8 +6,7 @@ import time
 from pathlib import Path
 from typing import Annotated, Final
 
-import typer
-
+from kernelwright.agent.cli.terminal.options import option
 from kernelwright.agent.setup.usage_error import UsageError
 
 _GLANCE_S: Final = 0.5
@@ -15,12 +14,8 @@ _GLANCE_S: Final = 0.5
 
 
 def replay(
-    folder: Annotated[
-        Path | None, typer.Option(help="Folder of recordings. Default: the installed ones.")
-    ] = None,
-    port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Port on the loopback; 0 takes a free one.")
-    ] = 0,
+    folder: Annotated[Path | None, option("Folder of recordings. Default: the installed ones.")] = None,
+    port: Annotated[int, option("Port on the loopback; 0 takes a free one.", min=0, max=65535)] = 0,
 ) -> None:
     """Answer chat completions from recorded files until Ctrl-C, for any OpenAI client on this machine.
 

@@ -8,6 +8,7 @@ import typer
 
 from kernelwright.agent.cli.runs import run_options as shared
 from kernelwright.agent.cli.terminal import options
+from kernelwright.agent.setup.usage_error import UsageError
 
 
 @options.with_settings(*options.RUN)
@@ -33,7 +34,6 @@ def run(
     from kernelwright.agent.setup.preparation import RunPlace
     from kernelwright.agent.setup.run_batch import work_through
     from kernelwright.agent.setup.settings_toml import explained
-    from kernelwright.agent.setup.usage_error import UsageError
     from kernelwright.agent.workspace import Workspace
 
     settings = shared.read(given, problems, config, assign, resume)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from kernelwright.agent.cli.terminal import completion
-from kernelwright.agent.cli.terminal.options import MODEL, OUTPUT, Given, option
+from kernelwright.agent.cli.terminal.console import is_watched
+from kernelwright.agent.cli.terminal.failures import LOGGERS, say
+from kernelwright.agent.cli.terminal.options import MODEL, OUTPUT, Given, Names, argument, flag, option
+from kernelwright.agent.setup.usage_error import UsageError
 
 if TYPE_CHECKING:
     from kernelwright.agent.setup.preparation import PreparedRun, RunPlace
@@ -18,10 +20,10 @@ if TYPE_CHECKING:
     from kernelwright.agent.setup.run_settings import RunSettings
 
 Problems = Annotated[
-    list[str] | None,
-    typer.Argument(
-        help="Files, folders, ids or levels; `all` is all installed problems.",
-        metavar="PROBLEM...",
+    Names,
+    argument(
+        "Files, folders, ids or levels; `all` is all installed problems.",
+        "PROBLEM...",
         autocompletion=completion.problems,
     ),
 ]
@@ -31,16 +33,14 @@ Config = Annotated[
     option("Settings in TOML, such as a run's settings.toml; options win over it.", metavar="FILE"),
 ]
 Assignments = Annotated[
-    list[str] | None,
+    Names,
     option(
         "A setting, as in TOML: sampling.top_p=0.9. `run --print-config` lists them all.",
         "--set",
         metavar="NAME=VALUE",
     ),
 ]
-PrintConfig = Annotated[
-    bool, option("Print all settings as TOML, explained; begin nothing.", "--print-config", metavar="")
-]
+PrintConfig = Annotated[bool, flag("Print all settings as TOML, explained; begin nothing.", "--print-config")]
 Resume = Annotated[
     str | None,
     option(
@@ -48,7 +48,7 @@ Resume = Annotated[
     ),
 ]
 Quiet = Annotated[bool, option("Print only the end.", "--quiet", "-q", metavar="", panel=OUTPUT)]
-JsonLines = Annotated[bool, option("Print events as JSON Lines.", "--json-lines", metavar="", panel=OUTPUT)]
+JsonLines = Annotated[bool, flag("Print events as JSON Lines.", "--json-lines", panel=OUTPUT)]
 
 
 def read(
@@ -63,8 +63,6 @@ def read(
     Raises:
         UsageError: a value that cannot be, an unknown name, or `--config` with `--resume`.
     """
-    from kernelwright.agent.setup.usage_error import UsageError
-
     if resume is not None and config is not None:
         raise UsageError("--resume goes on with the plan of a run; leave out: --config")
     if problems:
@@ -78,8 +76,6 @@ def prepare_watched(place: RunPlace, settings: RunSettings, resume: str | None) 
     Raises:
         UsageError, EvaluatorError, ArchiveError: there can be no such run.
     """
-    from kernelwright.agent.cli.terminal.console import is_watched
-    from kernelwright.agent.cli.terminal.failures import say
     from kernelwright.agent.setup.preparation import prepare
     from kernelwright.agent.setup.problem_lookup import GPU_SIZED, are_meant_for_gpus
 
@@ -97,13 +93,11 @@ def prepare_watched(place: RunPlace, settings: RunSettings, resume: str | None) 
 @contextmanager
 def watching(*, quiet: bool, json_lines: bool = False) -> Iterator[Watch]:
     """Follow a run's events on the terminal, as JSON Lines, or not at all."""
-    import logging
-
-    from kernelwright.agent.cli.terminal.failures import LOGGERS
-    from kernelwright.agent.cli.terminal.progress import ProgressView, print_json_line
+    from kernelwright.agent.cli.terminal.progress import ProgressView
+    from kernelwright.agent.runner.events import event_line
 
     if json_lines:
-        yield print_json_line
+        yield lambda event: print(event_line(event), flush=True)
     elif quiet:
         for name in LOGGERS:
             logging.getLogger(name).setLevel(logging.WARNING)

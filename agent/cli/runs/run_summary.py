@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from decimal import Decimal
 from shlex import quote
 
-from kernelwright.agent.cli.terminal.console import line, out
+from kernelwright.agent.cli.terminal.console import out, print_lines
 from kernelwright.agent.leaderboard import board, render
 from kernelwright.agent.records.attempt_log import RunEnd
 from kernelwright.agent.records.durations import seconds
@@ -16,18 +16,11 @@ from kernelwright.agent.workspace import Workspace
 
 def print_end(place: Workspace, summary: RunSummary, *, bulk: bool = False) -> None:
     """Print the run's leaderboard and where to look further."""
-    console = out()
     standing = board(place.archive().attempts(summary.run_id))
     if standing.entries:
-        console.print(render(standing))
-        console.print()
+        out().print(render(standing))
+        out().print()
     print_lines(run_lines(place, summary, bulk=bulk))
-
-
-def print_lines(lines: Iterable[tuple[str, str]]) -> None:
-    """Print lines with their labels."""
-    for label, text in lines:
-        out().print(f"{label:<9}{line(text)}", soft_wrap=True)
 
 
 def run_lines(place: Workspace, summary: RunSummary, *, bulk: bool = False) -> Iterator[tuple[str, str]]:

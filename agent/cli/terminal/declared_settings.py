@@ -23,6 +23,8 @@ MODELS: Final = MappingProxyType(
         "budget": ("agent/records/budgets.py", "Budget"),
         "evaluation": ("evaluator/schema/config.py", "EvaluationConfig"),
         "evaluation.limits": ("evaluator/schema/config.py", "Limits"),
+        "export": ("agent/datasets/export_settings.py", "DatasetSettings"),
+        "export.filters": ("agent/datasets/export_settings.py", "Filters"),
     }
 )
 """File and class that declare the settings below a path."""

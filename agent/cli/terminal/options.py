@@ -115,62 +115,75 @@ def option(help: str, *flags: str, panel: str | None = None, **more: Any) -> Any
     return typer.Option(*flags, help=help, rich_help_panel=panel, **more)
 
 
-Json = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.", metavar="")]
-Workspace = Annotated[
-    Path,
-    typer.Option(
-        "--workspace",
-        "-w",
-        envvar="KERNELWRIGHT_WORKSPACE",
-        metavar="FOLDER",
-        help="Folder that holds generated/ and runs/. Default: the current one.",
-        show_default=False,
-    ),
-]
-Cache = Annotated[
-    Path | None,
-    typer.Option(
-        envvar="KERNELWRIGHT_CACHE",
-        metavar="FOLDER",
-        help="Folder of builds, baselines and replies. Default: ~/.cache/kernelwright.",
-    ),
-]
-Problems = Annotated[
-    list[str] | None,
-    typer.Argument(
-        metavar="PROBLEM...",
-        help="Files, folders, ids or levels. Default: all installed problems.",
-        autocompletion=completion.problems,
-    ),
-]
+def flag(help: str, name: str, *, panel: str | None = None, **more: Any) -> Any:  # Any: as typer's own
+    """An option that is given or not."""
+    return option(help, name, panel=panel, metavar="", **more)
+
+
+def argument(help: str, metavar: str | None = None, **more: Any) -> Any:  # Any: as typer's own
+    """An argument of a command, its help first."""
+    return typer.Argument(help=help, metavar=metavar, **more)
 
 
 def _problem(help: str) -> Any:  # Any: as typer's own
     return option(help, "--problem", "-p", metavar="PROBLEM", autocompletion=completion.problems)
 
 
+Names = list[str] | None
+"""Values of an option that may be repeated."""
+
+Json = Annotated[bool, flag("Print the answer as JSON.", "--json")]
+Workspace = Annotated[
+    Path,
+    option(
+        "Folder that holds generated/ and runs/. Default: the current one.",
+        "--workspace",
+        "-w",
+        envvar="KERNELWRIGHT_WORKSPACE",
+        metavar="FOLDER",
+        show_default=False,
+    ),
+]
+Cache = Annotated[
+    Path | None,
+    option(
+        "Folder of builds, baselines and replies. Default: ~/.cache/kernelwright.",
+        envvar="KERNELWRIGHT_CACHE",
+        metavar="FOLDER",
+    ),
+]
+Problem = Annotated[
+    str, argument("A file, an id, or a unique part of an id.", autocompletion=completion.problems)
+]
+Problems = Annotated[
+    Names,
+    argument(
+        "Files, folders, ids or levels. Default: all installed problems.",
+        "PROBLEM...",
+        autocompletion=completion.problems,
+    ),
+]
 ProblemName = Annotated[str, _problem("Problem: a file, an id, or a unique part of an id.")]
 ProblemNames = Annotated[
-    list[str] | None,
-    _problem("Problems: files, folders, ids or levels; may be repeated. Default: all installed ones."),
+    Names, _problem("Problems: files, folders, ids or levels; may be repeated. Default: all installed ones.")
 ]
-ProblemFilter = Annotated[
-    list[str] | None, _problem("Only problems whose id contains this; may be repeated.")
-]
+ProblemFilter = Annotated[Names, _problem("Only problems whose id contains this; may be repeated.")]
+BackendFilter = Annotated[Names, option("Only these backends.", "--backend", "-b")]
+ModelFilter = Annotated[Names, option("Only these models.", "--model", "-m")]
 RunFilter = Annotated[
     str | None,
     option(
         "Only this run: its id, a unique prefix, or `last`.", metavar="RUN", autocompletion=completion.runs
     ),
 ]
-Out = Annotated[Path, typer.Option("--out", "-o", metavar="FOLDER", help="Folder to write; new or empty.")]
+Out = Annotated[Path, option("Folder to write; new or empty.", "--out", "-o", metavar="FOLDER")]
 
 
 @dataclass(frozen=True, slots=True)
 class Given:
     """The settings that options gave, and the options that gave them."""
 
-    values: dict[str, object] = field(default_factory=dict)
+    values: dict[str, Any] = field(default_factory=dict)  # Any: as read from texts
     """Nested, as in a settings file."""
     flags: dict[str, str] = field(default_factory=dict)
     """The option behind a setting, by the setting's path."""
@@ -200,22 +213,20 @@ class Given:
         return Given(merge(self.values, _nested(path, value)), self.flags)
 
 
-def with_settings(*paths: str, **helps: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command, whose first parameter is `given: Given`, an option for each of these settings.
-
-    `helps` replaces the help of options whose setting means something narrower to the command.
-    """
+def with_settings(
+    *paths: str, table: Mapping[str, SettingOption] = SETTINGS
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command, whose first parameter is `given: Given`, an option for each of these settings."""
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         parameters = list(inspect.signature(command, eval_str=True).parameters.values())[1:]
         names = {path: path.replace(".", "_") for path in paths}
-        made = [_parameter(path, name, helps.get(name, "")) for path, name in names.items()]
+        made = [_parameter(path, name, table[path]) for path, name in names.items()]
         every = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in (*made, *parameters)]
 
         @functools.wraps(command)
         def run(**values: Any) -> None:
-            found = {path: values.pop(name) for path, name in names.items()}
-            command(_given(found), **values)
+            command(_given({path: values.pop(name) for path, name in names.items()}, table), **values)
 
         run.__signature__ = inspect.Signature(every)  # type: ignore[attr-defined]  # what typer reads
         run.__annotations__ = {one.name: one.annotation for one in every}
@@ -224,37 +235,33 @@ def with_settings(*paths: str, **helps: str) -> Callable[[Callable[..., None]], 
     return decorate
 
 
-def _parameter(path: str, name: str, help: str) -> inspect.Parameter:
-    option, setting = SETTINGS[path], declared(path)
-    is_flag = setting.is_flag or option.read is passes
-    takes_many = (setting.is_list or option.read is parse_limits) and not is_flag
+def _parameter(path: str, name: str, made: SettingOption) -> inspect.Parameter:
+    setting = declared(path)
+    is_flag = setting.is_flag or made.read is passes
+    takes_many = (setting.is_list or made.read is parse_limits) and not is_flag
     default = f" Default: {setting.default}." if setting.default and not is_flag else ""
-    info = typer.Option(
-        *option.flags.split(),
-        help=(help or setting.help) + default,
-        metavar="" if is_flag else option.metavar or setting.metavar,
+    info = option(
+        setting.help + default,
+        *made.flags.split(),
+        panel=made.panel,
+        metavar="" if is_flag else made.metavar or setting.metavar,
         show_default=False,
-        rich_help_panel=option.panel,
-        autocompletion=option.complete or (completion.among(setting.choices) if setting.choices else None),
+        autocompletion=made.complete or (completion.among(setting.choices) if setting.choices else None),
     )
-    kind: Any = bool | None if is_flag else list[str] | None if takes_many else str | None
+    kind: Any = bool | None if is_flag else Names if takes_many else str | None
     return inspect.Parameter(
         name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind, info]
     )
 
 
-def _given(found: Mapping[str, Any]) -> Given:
-    values: dict[str, object] = {}
-    flags: dict[str, str] = {}
-    from kernelwright.agent.setup.run_settings import merge
-
+def _given(found: Mapping[str, Any], table: Mapping[str, SettingOption]) -> Given:
+    given = Given()
     for path, value in found.items():
-        if value is None or value == []:
-            continue
-        option = SETTINGS[path]
-        flags[path] = option.flags.partition(" ")[0].partition("/")[0]
-        values = merge(values, _nested(path, option.read(value) if option.read else _number(path, value)))
-    return Given(values, flags)
+        if value is not None and value != []:
+            read = table[path].read
+            given = given.with_setting(path, read(value) if read else _number(path, value))
+            given.flags[path] = table[path].flags.partition(" ")[0].partition("/")[0]
+    return given
 
 
 def _nested(path: str, value: object) -> dict[str, object]:

@@ -5,25 +5,22 @@ from __future__ import annotations
 import threading
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Self
+from typing import Final, Self
 
-from kernelwright.agent.cli.terminal.console import colour, line, notes
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from kernelwright.agent.cli.terminal.console import colour, notes, shortened
 from kernelwright.agent.cli.terminal.run_counters import RunCounters
 from kernelwright.agent.providers.rate_limits import Retrying
 from kernelwright.agent.records.attempt_log import AttemptKey
 from kernelwright.agent.records.durations import seconds
 from kernelwright.agent.runner import events
 
-if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
-    from rich.live import Live
-    from rich.text import Text
-
 MAX_ROWS: Final = 16
 """Attempts in flight that are shown; the rest is a count."""
-
-MAX_LINE: Final = 200
-"""Characters of an evaluation's line; the log has the rest."""
 
 LONG_WAIT_S: Final = 10.0
 """Waits from this length on get a line of their own."""
@@ -83,8 +80,6 @@ class ProgressView:
         self._live: Live | None = None
 
     def __enter__(self) -> Self:
-        from rich.live import Live
-
         if self._console.is_terminal:
             self._live = Live(
                 console=self._console, refresh_per_second=4, transient=True, get_renderable=self._render
@@ -117,49 +112,21 @@ class ProgressView:
                 return False
 
     def _follow(self, event: events.Event) -> None:
-        tally = self._tally
-        match event:
-            case events.RunOpened():
-                self._tally = RunCounters(event.assignments, event.finished, event.judges)
-            case events.AssignmentFinished():
-                tally.finish(event)
-            case events.Waiting():
-                tally.bulk = event
-            case Retrying():
-                self._wait(event)
-            case events.Replied():
-                tally.reply(event)
-                self._show(event)
-            case events.Judged():
-                tally.evaluation(event)
-                self._flights.pop(event.of.attempt, None)
-            case _:
-                self._show(event)
+        if isinstance(event, events.RunOpened):
+            self._tally = RunCounters(event.assignments, event.finished, event.judges)
+        elif isinstance(event, Retrying):
+            self._wait(event)
+        self._tally.count(event)
+        of = getattr(event, "of", None)
+        if of is not None:
+            self._set(of, _state(event, evaluates=self._tally.evaluates))
 
-    def _show(self, event: events.Event) -> None:
-        match event:
-            case events.Asking():
-                self._tally.begin(event.of)
-                self._set(event.of, "asking")
-            case events.Replied() if self._tally.evaluates:
-                self._set(event.of, "queued for evaluation")
-            case events.Judging():
-                self._tally.begin(event.of)
-                self._set(event.of, "evaluating")
-            case events.EvaluationWaits():
-                self._set(event.of, waiting_place(event.ahead))
-            case events.StageEntered():
-                self._set(event.of, STATES.get(event.stage, str(event.stage)))
-            case events.Replied() | events.ProviderTrouble() | events.EvaluatorTrouble():
-                self._flights.pop(event.of.attempt, None)
-            case _:
-                pass
-
-    def _set(self, of: AttemptKey, state: str) -> None:
+    def _set(self, of: AttemptKey, state: str | None) -> None:
         known = self._flights.get(of.attempt)
-        if known is not None and known.state == state:
-            return
-        self._flights[of.attempt] = _Flight(of, state, time.monotonic())
+        if state is None:
+            self._flights.pop(of.attempt, None)
+        elif known is None or known.state != state:
+            self._flights[of.attempt] = _Flight(of, state, time.monotonic())
 
     def _wait(self, event: Retrying) -> None:
         """Remember what is waited for; of one provider's troubles the one that lasts longest."""
@@ -169,10 +136,6 @@ class ProgressView:
             self._waits[event.provider] = wait
 
     def _render(self) -> RenderableType:
-        from rich.console import Group
-        from rich.table import Table
-        from rich.text import Text
-
         with self._lock:
             flights = list(self._flights.values())
             totals = self._tally.line()
@@ -188,6 +151,23 @@ class ProgressView:
         return Group(
             Text(totals, style="bold"), *(_line("waits", "yellow", wait) for wait in waits), table, *more
         )
+
+
+def _state(event: events.Event, *, evaluates: bool) -> str | None:
+    """The state of an attempt from an event on; None where it is not in flight."""
+    match event:
+        case events.Asking():
+            return "asking"
+        case events.Replied() if evaluates:
+            return "queued for evaluation"
+        case events.Judging():
+            return "evaluating"
+        case events.EvaluationWaits():
+            return waiting_place(event.ahead)
+        case events.StageEntered():
+            return STATES.get(event.stage, str(event.stage))
+        case _:
+            return None
 
 
 def describe(event: events.Event) -> Text | None:
@@ -225,8 +205,8 @@ def waiting_place(ahead: int | None) -> str:
 def _waiting(event: events.Waiting) -> Text:
     under_way = ", ".join(event.statuses) or "no batch under way"
     refused = f", {event.failed} refused" if event.failed else ""
-    line = f"{event.answered} of {event.requests} replies{refused}; {under_way}"
-    return _line("in bulk", "yellow" if event.trouble else "default", f"{line}; {event.trouble}".rstrip("; "))
+    told = f"{event.answered} of {event.requests} replies{refused}; {under_way}; {event.trouble}"
+    return _line("in bulk", "yellow" if event.trouble else "default", told.rstrip("; "))
 
 
 def _evaluated(event: events.Judged) -> Text:
@@ -239,17 +219,4 @@ def _evaluated(event: events.Judged) -> Text:
 
 
 def _line(label: str, style: str, text: str) -> Text:
-    from rich.text import Text
-
     return Text(f"{label:<17}", style=style).append(shortened(text), style="default")
-
-
-def shortened(text: str) -> str:
-    """A text on one line that fits beside others."""
-    said = line(text)
-    return said if len(said) <= MAX_LINE else said[: MAX_LINE - 1] + "…"
-
-
-def print_json_line(event: events.Event) -> None:
-    """Print an event as one line of JSON on standard output."""
-    print(events.event_line(event), flush=True)

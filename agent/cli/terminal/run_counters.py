@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 
-from kernelwright.agent.records.attempt_log import AttemptKey
 from kernelwright.agent.records.durations import seconds
 from kernelwright.agent.runner import events
 
@@ -34,31 +33,31 @@ class RunCounters:
     """Of the finished ones, those this process has done something for: they tell how long others take."""
     started: float = field(default_factory=time.monotonic)
 
-    def begin(self, of: AttemptKey) -> None:
-        """Note that this process works on an assignment."""
-        self.under_way.add((of.problem, of.backend, of.model, of.strategy))
-
-    def finish(self, event: events.AssignmentFinished) -> None:
-        """Count a finished assignment."""
-        key = (event.problem, event.backend, event.model, event.strategy)
-        self.finished += 1
-        self.finished_here += key in self.under_way
-        self.under_way.discard(key)
-
-    def reply(self, event: events.Replied) -> None:
-        """Count a reply."""
-        self.asked += 1
-        self.tokens += event.usage.prompt_tokens + event.usage.completion_tokens
-        self.cost_usd += event.cost_usd or 0.0
-        self.unpriced += event.cost_usd is None
-        self.done_here += not (self.evaluates or event.recorded)
-
-    def evaluation(self, event: events.Judged) -> None:
-        """Count an evaluation."""
-        if not event.confirms:
-            self.evaluated += 1
-            self.passed += event.status == "PASSED"
-        self.done_here += not event.recorded
+    def count(self, event: events.Event) -> None:
+        """Count what an event tells."""
+        match event:
+            case events.Asking() | events.Judging():
+                of = event.of
+                self.under_way.add((of.problem, of.backend, of.model, of.strategy))
+            case events.AssignmentFinished():
+                key = (event.problem, event.backend, event.model, event.strategy)
+                self.finished += 1
+                self.finished_here += key in self.under_way
+                self.under_way.discard(key)
+            case events.Replied():
+                self.asked += 1
+                self.tokens += event.usage.prompt_tokens + event.usage.completion_tokens
+                self.cost_usd += event.cost_usd or 0.0
+                self.unpriced += event.cost_usd is None
+                self.done_here += not (self.evaluates or event.recorded)
+            case events.Judged():
+                self.evaluated += not event.confirms
+                self.passed += not event.confirms and event.status == "PASSED"
+                self.done_here += not event.recorded
+            case events.Waiting():
+                self.bulk = event
+            case _:
+                pass
 
     def line(self) -> str:
         """Everything counted so far, on one line."""

@@ -26,6 +26,24 @@ from kernelwright.evaluator import Evaluation, Passes, sha256_text, visible
 _NUMBERS: Final = re.compile(r"\[\s+([\d.eE+-]+(?:,\s+[\d.eE+-]+)*)\s+\]")
 
 
+def text_value(text: str) -> dict[str, object]:
+    """A text and, when it was cut, how long it was."""
+    shown = visible(text[:TEXT_CHARACTERS])
+    return {"text": shown} | ({"of": len(text)} if len(text) > TEXT_CHARACTERS else {})
+
+
+def source_value(text: str) -> dict[str, object]:
+    """A source with its colours."""
+    value = text_value(text)
+    return value | {"runs": runs(str(value["text"]))}
+
+
+def json_value(text: str) -> dict[str, object]:
+    """A record laid out for people, each list of numbers on one line."""
+    laid_out = json.dumps(json.loads(text), indent=2, ensure_ascii=False)
+    return text_value(_NUMBERS.sub(lambda found: f"[{' '.join(found[1].split())}]", laid_out))
+
+
 @dataclass(slots=True)
 class DocumentSources:
     """Ids of texts, the same for equal texts, and functions that read them."""
@@ -35,12 +53,10 @@ class DocumentSources:
     """Reads a text and makes the page's value of it."""
     _ids: dict[str, int] = field(default_factory=dict)
 
-    def text(self, run: str, text: Text, *, is_source: bool = False, is_json: bool = False) -> int:
+    def text(self, run: str, text: Text, make: Callable[[str], object] = text_value) -> int:
         """The id of a text of a run."""
         sha = text.sha if isinstance(text, TextRef) else sha256_text(text)
-        kind = "source" if is_source else "json" if is_json else "text"
-        make = {"source": source_value, "json": json_value, "text": text_value}[kind]
-        return self.put(f"{kind} {sha}", lambda: make(self.archive.text(run, text)))
+        return self.put(f"{make.__name__} {sha}", lambda: make(self.archive.text(run, text)))
 
     def put(self, name: str, make: Callable[[], object]) -> int:
         """The id of a name."""
@@ -66,24 +82,6 @@ class AttemptDocument:
     """Flaws of the problem that vetting found."""
 
 
-def text_value(text: str) -> dict[str, object]:
-    """A text and, when it was cut, how long it was."""
-    shown = visible(text[:TEXT_CHARACTERS])
-    return {"text": shown} | ({"of": len(text)} if len(text) > TEXT_CHARACTERS else {})
-
-
-def source_value(text: str) -> dict[str, object]:
-    """A source with its colours."""
-    value = text_value(text)
-    return value | {"runs": runs(str(value["text"]))}
-
-
-def json_value(text: str) -> dict[str, object]:
-    """A record laid out for people, each list of numbers on one line."""
-    laid_out = json.dumps(json.loads(text), indent=2, ensure_ascii=False)
-    return text_value(_NUMBERS.sub(lambda found: f"[{' '.join(found[1].split())}]", laid_out))
-
-
 def document(
     shelf: DocumentSources, attempt: Attempt, workspace: Path, problem_source: Text | None
 ) -> AttemptDocument:
@@ -96,13 +94,13 @@ def document(
     evaluation = shelf.archive.evaluation(attempt)
     if evaluation is None or attempt.evaluation is None:
         raise ValueError(f"attempt {attempt.id} was not evaluated")
-    source = None if line.code is None else shelf.text(run, line.code, is_source=True)
-    reference = None if problem_source is None else shelf.text(run, problem_source, is_source=True)
+    source = None if line.code is None else shelf.text(run, line.code, source_value)
+    reference = None if problem_source is None else shelf.text(run, problem_source, source_value)
     said: list[tuple[str, Text]] = [(message.role, message.content) for message in line.prompt]
     said += [("reasoning", line.reasoning)] if line.reasoning else []
     said += [("reply", line.reply)]
     conversation = tuple((role, shelf.text(run, text), lies(run, text)) for role, text in said)
-    log = shelf.text(run, attempt.evaluation.evaluation, is_json=True)
+    log = shelf.text(run, attempt.evaluation.evaluation, json_value)
     logs = [
         (label, shelf.put(f"{label} {attempt.id}", partial(text_value, text)))
         for label, text in logs_of(evaluation)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -39,15 +39,15 @@ class PageSources:
 class Filled:
     """A page's data."""
 
-    data: str
+    data: str = ""
     """In base64."""
-    texts: int
+    texts: int = 0
     """Texts that are in it."""
-    left_out: int
+    left_out: int = 0
     """Texts without room."""
-    unreadable: int
+    unreadable: int = 0
     """Texts and attempts that are missing or damaged in the archive."""
-    sections_left_out: int
+    sections_left_out: int = 0
 
 
 def fill(
@@ -116,29 +116,27 @@ class _Page:
         best = [documents[:1] for documents in self._documents]
         rest = [documents[1:] for documents in self._documents]
         for group in (best, rest):
-            self._put_documents(group)
-            self._put(one.source for _, one in _flat(group))
-            self._put(one.reference for _, one in _flat(group))
+            pairs = [pair for documents in group for pair in documents]
+            for key, one in pairs:
+                self.packer.add(key, one.value)
+            self._put(one.source for _, one in pairs)
+            self._put(one.reference for _, one in pairs)
             if group is best:
                 for key, value in self._comparisons[1:]:
                     self.packer.add(key, value)
             # Replies before prompts, the last thing said before the first.
-            said = [tuple(reversed(one.conversation)) for _, one in _flat(group)]
-            for column in zip_longest(*said):
-                self._put(iter(column))
-            for logs in zip_longest(*(one.logs for _, one in _flat(group))):
-                self._put(iter(logs))
+            said = zip_longest(*(reversed(one.conversation) for _, one in pairs))
+            logs = zip_longest(*(one.logs for _, one in pairs))
+            for column in (*said, *logs):
+                self._put(column)
 
     def _take(self, section: Section, *, is_listed: bool) -> None:
         shown: list[ShownAttempt] = []
         documents: list[tuple[int, AttemptDocument]] = []
         flaws = tuple(dict.fromkeys(visible(flaw) for row in section.rows for flaw in row.flaws))
         for row in (*section.chosen, *section.failures):
-            attempt = self._content.chosen.get(row.attempt)
-            if attempt is None or not (is_listed or not documents):
-                shown.append(ShownAttempt(row, None))
-                continue
-            found = self._document(attempt)
+            attempt = self._content.chosen.get(row.attempt) if is_listed or not documents else None
+            found = self._document(attempt) if attempt else None
             if found is None:
                 shown.append(ShownAttempt(row, None))
                 continue
@@ -163,27 +161,14 @@ class _Page:
             self.unreadable.add(attempt.id)
             return None
 
-    def _put_documents(self, group: Sequence[Sequence[tuple[int, AttemptDocument]]]) -> None:
-        for key, one in _flat(group):
-            self.packer.add(key, one.value)
-
-    def _put(self, keys: Iterator[int | None]) -> None:
+    def _put(self, keys: Iterable[int | None]) -> None:
         for key in keys:
-            if key is None:
+            if key is None or key in self.unreadable:
                 continue
             if self.packer.room < FULL_BYTES:
                 self.packer.left_out.add(key)
-            elif key not in self.unreadable:
-                self._put_text(key)
-
-    def _put_text(self, key: int) -> None:
-        try:
-            value = self._shelf.fetch[key]()
-        except ArchiveError:
-            self.unreadable.add(key)
-        else:
-            self.texts += self.packer.add(key, value)
-
-
-def _flat(group: Sequence[Sequence[tuple[int, AttemptDocument]]]) -> list[tuple[int, AttemptDocument]]:
-    return [pair for documents in group for pair in documents]
+                continue
+            try:
+                self.texts += self.packer.add(key, self._shelf.fetch[key]())
+            except ArchiveError:
+                self.unreadable.add(key)

@@ -4,33 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from kernelwright.agent.leaderboard.display_text import name, short
 from kernelwright.agent.leaderboard.html.page_sections import Section
+from kernelwright.agent.leaderboard.rows import grouped
 from kernelwright.agent.leaderboard.run_comparison import RunComparison, RunSide
 from kernelwright.agent.records.attempt_view import AttemptView
 from kernelwright.evaluator import visible
 
 ID_DIGITS = 10
 """Of an attempt's id, as far as it is shown."""
-
-
-@dataclass(slots=True)
-class NameTable:
-    """Names by number, each once."""
-
-    words: list[str] = field(default_factory=list)
-    _numbers: dict[str, int] = field(default_factory=dict)
-
-    def number(self, word: str | None) -> int | None:
-        """The number of a name; None of None."""
-        if word is None:
-            return None
-        number = self._numbers.setdefault(word, len(self.words))
-        if number == len(self.words):
-            self.words.append(name(word))
-        return number
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +30,8 @@ class Header:
     """Collects what goes into a page's first line."""
 
     def __init__(self) -> None:
-        self._words = NameTable()
+        self._numbers: dict[str, int] = {}
+        """Each name once, by number."""
         self._sections: list[dict[str, object]] = []
         self._attempts: list[list[object]] = []
 
@@ -61,7 +46,7 @@ class Header:
         listed: bool,
     ) -> None:
         """Add a section; its attempts too where they are `listed`, else `page` names the file they are in."""
-        of, number = section.of, self._words.number
+        of, number = section.of, self._number
         level, slash, _ = of.problem.partition("/")
         statuses = Counter(row.ended for row in section.rows)
         best = section.best
@@ -93,21 +78,16 @@ class Header:
 
     def comparison(self, comparison: RunComparison) -> dict[str, object]:
         """Two runs side by side, in this header's words."""
-        number = self._words.number
+        number = self._number
         return {
             "before": number(comparison.before),
             "after": number(comparison.after),
             "counts": [[change.value, count] for change, count in comparison.counts.items()],
             "rows": [
                 [
-                    number(row.problem),
-                    number(row.backend),
-                    number(row.hardware),
-                    number(row.terms),
-                    number(row.change.value),
-                    number(row.why),
-                    self._side(row.before),
-                    self._side(row.after),
+                    *map(number, (row.problem, row.backend, row.hardware, row.terms)),
+                    *map(number, (row.change.value, row.why)),
+                    *map(self._side, (row.before, row.after)),
                 ]
                 for row in comparison.differences
             ],
@@ -117,13 +97,16 @@ class Header:
         """The whole value, with further facts for the scripts."""
         return {
             **facts,
-            "words": self._words.words,
+            "words": [name(word) for word in self._numbers],
             "sections": self._sections,
             "attempts": [list(column) for column in zip(*self._attempts, strict=True)],
         }
 
+    def _number(self, word: str | None) -> int | None:
+        return None if word is None else self._numbers.setdefault(word, len(self._numbers))
+
     def _kernel(self, shown: ShownAttempt) -> dict[str, object]:
-        row, number = shown.row, self._words.number
+        row, number = shown.row, self._number
         return {
             "doc": shown.document,
             "attempt": row.attempt[:ID_DIGITS],
@@ -145,7 +128,7 @@ class Header:
         }
 
     def _attempt(self, row: AttemptView, section: int) -> list[object]:
-        number = self._words.number
+        number = self._number
         return [
             section,
             number(row.model),
@@ -168,24 +151,18 @@ class Header:
         if side is None:
             return None
         measured = [short(side.speedup), short(side.low), short(side.high)]
-        return [self._words.number(side.model), *measured, side.attempts, side.passed]
+        return [self._number(side.model), *measured, side.attempts, side.passed]
 
 
 def run_facts(rows: Iterable[AttemptView]) -> list[dict[str, object]]:
     """Counts of each run, oldest first."""
-    found: dict[str, dict[str, Counter[str]]] = {}
-    for row in rows:
-        of_run = found.setdefault(row.run, {"models": Counter(), "backends": Counter(), "right": Counter()})
-        of_run["models"][row.model] += 1
-        of_run["backends"][row.backend] += 1
-        of_run["right"]["right"] += row.speedup is not None
     return [
         {
             "run": visible(run),
-            "models": [name(model) for model in of_run["models"]],
-            "backends": [name(backend) for backend in of_run["backends"]],
-            "attempts": of_run["models"].total(),
-            "passed": of_run["right"]["right"],
+            "models": [name(model) for model in dict.fromkeys(row.model for row in of_run)],
+            "backends": [name(backend) for backend in dict.fromkeys(row.backend for row in of_run)],
+            "attempts": len(of_run),
+            "passed": sum(row.speedup is not None for row in of_run),
         }
-        for run, of_run in sorted(found.items())
+        for run, of_run in sorted(grouped(rows, lambda row: row.run).items())
     ]

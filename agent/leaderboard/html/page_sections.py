@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from kernelwright.agent.leaderboard.policy import FAILURES_SHOWN, KERNELS_SHOWN
+from kernelwright.agent.leaderboard.rows import grouped
 from kernelwright.agent.leaderboard.standings import fastest, place
 from kernelwright.agent.records.attempt_view import AttemptView
-from kernelwright.agent.records.score_policy import ScorePolicy
 from kernelwright.evaluator import Status
 
 _NO_CODE: Final = frozenset({Status.NO_CODE, Status.TRUNCATED})
@@ -46,9 +45,7 @@ class Section:
 
 def sections(rows: Iterable[AttemptView], *, most: int) -> list[Section]:
     """All sections, by problem, backend, hardware and policy; one lists `most` attempts at most."""
-    found: defaultdict[tuple[str, str, ScorePolicy], list[AttemptView]] = defaultdict(list)
-    for row in rows:
-        found[(row.problem, *place(row))].append(row)
+    found = grouped(rows, lambda row: (row.problem, *place(row)))
     order = sorted(found, key=lambda of: (*of[:2], -len(found[of]), str(of[2])))
     return [_section(number, found[key], most) for number, key in enumerate(order)]
 
@@ -85,9 +82,7 @@ def _section(number: int, rows: list[AttemptView], most: int) -> Section:
 
 
 def _best_of_groups(rows: Iterable[AttemptView]) -> list[AttemptView]:
-    groups: defaultdict[tuple[str, str], list[AttemptView]] = defaultdict(list)
-    for row in rows:
-        groups[row.model, row.strategy].append(row)
+    groups = grouped(rows, lambda row: (row.model, row.strategy))
     best = [found for of_group in groups.values() if (found := fastest(of_group)) is not None]
     return sorted(best, key=lambda row: (row.is_doubted, bool(row.unfit), -(row.speedup or 0.0)))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -18,7 +18,7 @@ from kernelwright.agent.leaderboard.html.machines import Machine
 from kernelwright.agent.leaderboard.html.page_content import Filled
 from kernelwright.agent.leaderboard.html.standings_table import StandingsTable
 
-_ASSETS: Final = Path(__file__).parent / "assets"
+ASSETS: Final = Path(__file__).parent / "assets"
 _SCRIPTS: Final = ("core.js", "lists.js", "explore.js", "drawing.js", "section.js", "compare.js", "start.js")
 _STYLES: Final = ("page.css", "section.css")
 
@@ -27,7 +27,6 @@ _STYLES: Final = ("page.css", "section.css")
 class Shell:
     """A page without its data."""
 
-    title: str
     about: str
     """One sentence for search results and previews of links."""
     made: str
@@ -59,9 +58,9 @@ def render(shell: Shell, filled: Filled | None = None) -> str:
             "trusted-types 'none'",
         )
     )
-    return _template().render(
+    return template(ASSETS / "page.html").render(
         shell=shell,
-        filled=filled or Filled(data="", texts=0, left_out=0, unreadable=0, sections_left_out=0),
+        filled=filled or Filled(),
         figures=standings_table,
         policy=policy,
         # Our own files, whose hashes the policy names; they hold no text of an archive.
@@ -77,19 +76,21 @@ def _script() -> str:
 
 @cache
 def _joined(names: tuple[str, ...]) -> str:
-    return "".join((_ASSETS / name).read_text("utf-8") for name in names)
+    return "".join((ASSETS / name).read_text("utf-8") for name in names)
 
 
 def _hash(text: str) -> str:
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
 
-def _template() -> Template:
+def template(file: Path, finalize: Callable[[object], object] | None = None) -> Template:
+    """A template that escapes every value, after `finalize`, and fails on a missing one."""
     environment = Environment(
-        loader=FileSystemLoader(_ASSETS),
+        loader=FileSystemLoader(file.parent),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        finalize=finalize,
     )
-    return environment.get_template("page.html")
+    return environment.get_template(file.name)

@@ -115,22 +115,18 @@ def write_pages(
 
 
 def _files(file: Path, pages: int) -> list[Path]:
-    if pages <= 1:
-        return [file]
-    return [
-        file,
-        *(file.with_name(f"{file.stem}.{number + 1}{file.suffix}") for number in range(1, pages + 1)),
-    ]
+    further = range(2, pages + 2) if pages > 1 else ()
+    return [file, *(file.with_name(f"{file.stem}.{number}{file.suffix}") for number in further)]
 
 
 def _chosen(archive: Archive, run: str | None, parts: Iterable[Section]) -> dict[str, Attempt]:
     """The attempts whose texts may be shown, the best of every section before any second best."""
-    ranked: list[tuple[int, str]] = []
-    for section in parts:
-        shown = (*section.chosen, *section.failures)
-        ranked += [(place, row.attempt) for place, row in enumerate(shown)]
-    ranked.sort(key=lambda pair: pair[0])
-    wanted = {attempt for _, attempt in ranked[:KERNELS]}
+    shown = [
+        (place, row.attempt)
+        for section in parts
+        for place, row in enumerate((*section.chosen, *section.failures))
+    ]
+    wanted = {attempt for _, attempt in sorted(shown, key=lambda pair: pair[0])[:KERNELS]}
     return {attempt.id: attempt for attempt in archive.attempts(run) if attempt.id in wanted}
 
 
@@ -146,16 +142,10 @@ def _problems(archive: Archive, rows: AttemptRows) -> dict[tuple[str, str], Text
 def _comparisons(rows: AttemptRows, asked: tuple[str, str] | None) -> list[RunComparison]:
     runs = sorted({row.run for row in rows.evaluated})[-RUNS_COMPARED:]
     pairs = [pair for pair in reversed(list(combinations(runs, 2))) if pair != asked]
-    found = [
-        compare_runs(rows.evaluated, before, after) for before, after in ([asked] if asked else []) + pairs
-    ]
+    found = [compare_runs(rows.evaluated, *pair) for pair in pairs]
     # Requested runs come first, then the newest with anything to compare.
-    first, rest = (found[:1], found[1:]) if asked else ([], found)
-    return first + sorted(rest, key=lambda comparison: not _compares(comparison))
-
-
-def _compares(comparison: RunComparison) -> bool:
-    return any(count for change, count in comparison.counts.items() if change is not Change.NOT_COMPARABLE)
+    found.sort(key=lambda one: one.counts[Change.NOT_COMPARABLE] == len(one.differences))
+    return [compare_runs(rows.evaluated, *asked), *found] if asked else found
 
 
 def _shell(
@@ -172,7 +162,6 @@ def _shell(
     most = ENTRIES_SHOWN
     while True:
         shell = Shell(
-            title="kernelwright leaderboard",
             about=_about(rows),
             machines=found if number == 0 else (),
             made=made,

@@ -12,6 +12,8 @@ from kernelwright.agent.cli.app import app
 from kernelwright.agent.setup.credentials import KEY_VARIABLES, URL_VARIABLES
 
 Command = Callable[..., Result]
+Quick = tuple[str, ...]
+"""Arguments of a run that is over soon."""
 
 
 @pytest.fixture
@@ -67,8 +69,17 @@ def block(expression: str) -> str:
     return f"Here it is.\n\n```python\n{MODEL.format(expression)}```\n"
 
 
+def without(arguments: Quick, *options: str) -> Quick:
+    """The arguments without these options and their values."""
+    left = list(arguments)
+    for option in options:
+        place = left.index(option)
+        del left[place : place + 2]
+    return tuple(left)
+
+
 @pytest.fixture
-def quick(tmp_path: Path, shared_cache: Path) -> tuple[str, ...]:
+def quick(tmp_path: Path, shared_cache: Path) -> Quick:
     """Arguments of a run that is over soon: one small problem, answered wrongly, then rightly."""
     (tmp_path / "twice.py").write_text(PROBLEM)
     replies = tmp_path / "replies" / "twice" / "cpp"

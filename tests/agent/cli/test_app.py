@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import errno
 import re
-from collections.abc import Callable
 
 import pytest
 import typer
-from typer.testing import CliRunner, Result
+from typer.testing import CliRunner
 
 from kernelwright.agent.archive import ArchiveError, UnknownRun
 from kernelwright.agent.cli.app import app
@@ -17,8 +16,7 @@ from kernelwright.agent.records.messages import ProviderError
 from kernelwright.agent.setup.usage_error import UsageError
 from kernelwright.agent.workspace import UnknownKernel
 from kernelwright.evaluator import ConfigError, MachineError, ProblemError
-
-Command = Callable[..., Result]
+from tests.agent.cli.conftest import Command
 
 
 def failing(error: BaseException) -> typer.Typer:

@@ -6,13 +6,12 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from typer.testing import Result
 
-Command = Callable[..., Result]
+from tests.agent.cli.conftest import Command
 
 PLAIN = (
     "import torch\n\nclass ModelNew(torch.nn.Module):\n    def forward(self, a, b):\n        return a @ b\n"

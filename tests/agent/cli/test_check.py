@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import cast
 
 import pytest
-from typer.testing import Result
 
 from kernelwright.agent.cli.evaluation.check import _check
 from kernelwright.evaluator import (
@@ -19,8 +17,7 @@ from kernelwright.evaluator import (
     ProblemReport,
     problem_from_source,
 )
-
-Command = Callable[..., Result]
+from tests.agent.cli.conftest import Command
 
 SOUND = """
 import torch

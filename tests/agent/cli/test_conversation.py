@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from typer.testing import Result
 
 from kernelwright.agent.workspace import Workspace
+from tests.agent.cli.conftest import Command
 
 if TYPE_CHECKING:
     from kernelwright.agent.archive import Archive
     from kernelwright.agent.records.attempt_log import Attempt
-
-Command = Callable[..., Result]
 
 RECORDINGS = Path(__file__).parent / "recordings"
 SETTINGS = """

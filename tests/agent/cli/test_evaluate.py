@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from rich.console import Console
-from typer.testing import Result
 
 from kernelwright.agent.cli.evaluation.evaluation_card import card
 from kernelwright.evaluator import Evaluation, guess_backend
-
-Command = Callable[..., Result]
+from tests.agent.cli.conftest import Command
 
 PLAIN = "import torch\n\n\nclass ModelNew(torch.nn.Module):\n    def forward(self, x):\n        return x {}\n"
 PROBLEM = """

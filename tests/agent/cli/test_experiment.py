@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from typer.testing import Result
 
 from kernelwright.agent.cli.runs.experiment import cost_text, equal_budgets
 from kernelwright.agent.records.budgets import Budget
 from kernelwright.agent.runner import read_plan
 from kernelwright.agent.workspace import Workspace
-
-Command = Callable[..., Result]
+from tests.agent.cli.conftest import Command, Quick, without
 
 
 def laid_out(*names: str, turns: int = 4, **limits: float) -> dict[str, Any]:
@@ -38,12 +35,11 @@ def test_every_strategy_is_laid_out_for_the_same_number_of_replies() -> None:
 
 
 def test_an_experiment_says_what_each_strategy_achieved_and_goes_on(
-    kernelwright: Command, tmp_path: Path, quick: tuple[str, ...]
+    kernelwright: Command, tmp_path: Path, quick: Quick
 ) -> None:
     for path in (tmp_path / "replies").rglob("*.md"):
         path.write_text("No code.")
-    turns = quick.index("--turns")
-    arguments = quick[:turns] + quick[turns + 2 :]
+    arguments = without(quick, "--turns")
     bounds = (
         "--attempts",
         "3",
@@ -88,8 +84,7 @@ def test_a_cost_that_is_known_in_part_is_not_the_whole(unpriced: int, said: str)
     ],
 )
 def test_what_cannot_be_compared_is_said(
-    kernelwright: Command, quick: tuple[str, ...], more: tuple[str, ...], words: str
+    kernelwright: Command, quick: Quick, more: tuple[str, ...], words: str
 ) -> None:
-    turns = quick.index("--turns")
-    result = kernelwright("experiment", *quick[:turns], *quick[turns + 2 :], *more)
+    result = kernelwright("experiment", *without(quick, "--turns"), *more)
     assert (result.exit_code, words in result.stderr) == (2, True), result.output

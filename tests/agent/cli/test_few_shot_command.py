@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from typer.testing import Result
 
 from kernelwright.agent.setup.problem_lookup import installed_problems
 from kernelwright.agent.workspace import Provenance, Workspace
 from kernelwright.evaluator import read_problem
-
-Command = Callable[..., Result]
+from tests.agent.cli.conftest import Command, Quick
 
 
 @pytest.fixture
@@ -38,7 +35,7 @@ def test_a_prompt_shows_the_kernel_of_a_like_problem_and_the_problems_sizes(
 
 
 def test_a_run_records_what_it_showed_and_refuses_to_go_on_without(
-    kernelwright: Command, tmp_path: Path, quick: tuple[str, ...], kept: str
+    kernelwright: Command, tmp_path: Path, quick: Quick, kept: str
 ) -> None:
     mean = (installed_problems() / "level1" / "13_row_mean.py").read_text()
     (tmp_path / "mean.py").write_text(mean.replace("32768", "1024").replace('"small"', '"tiny"'))

@@ -6,20 +6,17 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import Result
 
 from kernelwright.agent.records.attempt_log import ProviderFailed, RunEnd, RunFinished
 from kernelwright.agent.workspace import Workspace
-from tests.agent.cli.conftest import block
+from tests.agent.cli.conftest import Command, Quick, block, without
 from tests.agent.providers.bulk import BatchEndpoint, error, reply, serving
-
-Command = Callable[..., Result]
 
 RIGHT = block("torch.addcmul(torch.ones_like(x), x, torch.full_like(x, 2))")
 PRICES = '[[price]]\nmodels = ["m"]\ninput = "2"\noutput = "8"\nbatch = "0.5"\n'
@@ -33,25 +30,14 @@ def said(body: dict[str, Any], number: int, text: str) -> dict[str, Any]:
 
 
 @contextmanager
-def bulk(quick: tuple[str, ...], endpoint: BatchEndpoint, folder: Path) -> Iterator[tuple[str, ...]]:
+def bulk(quick: Quick, endpoint: BatchEndpoint, folder: Path) -> Iterator[tuple[str, ...]]:
     """Arguments that ask the endpoint for three samples of the quick problem."""
     (folder / "prices.toml").write_text(PRICES)
     (folder / "run.toml").write_text(f'prices = ["{folder / "prices.toml"}"]\n')
-    first, last = quick.index("--turns"), quick.index("--shapes")
-    kept = (*quick[:first], *quick[last:])
+    kept = without(quick, "--turns", "--recordings")
     with serving(endpoint) as url:
-        yield (
-            *kept,
-            "--batch-api",
-            "--base-url",
-            url,
-            "-m",
-            "m",
-            "-n",
-            "3",
-            "--config",
-            f"{folder}/run.toml",
-        )
+        asked = ("--batch-api", "--base-url", url, "-m", "m", "-n", "3")
+        yield (*kept, *asked, "--config", f"{folder}/run.toml")
 
 
 def attempts(folder: Path) -> list[Any]:
@@ -65,7 +51,7 @@ def last_end(folder: Path) -> RunFinished:
 
 
 def test_samples_asked_in_bulk_are_judged_by_a_resume(
-    kernelwright: Command, tmp_path: Path, quick: tuple[str, ...]
+    kernelwright: Command, tmp_path: Path, quick: Quick
 ) -> None:
     numbers = iter(range(9))
 
@@ -95,20 +81,12 @@ def test_samples_asked_in_bulk_are_judged_by_a_resume(
 
 
 def test_a_kill_between_submitting_and_collecting_asks_nothing_twice(
-    kernelwright: Command, tmp_path: Path, quick: tuple[str, ...]
+    kernelwright: Command, tmp_path: Path, quick: Quick
 ) -> None:
     endpoint = BatchEndpoint(lambda body, number: said(body, number, "No code."), polls_before_end=3)
     with bulk(quick, endpoint, tmp_path) as arguments:
-        command = [
-            sys.executable,
-            "-m",
-            "kernelwright.agent.cli",
-            "generate",
-            *arguments,
-            "--json-lines",
-            "--poll",
-            "60s",
-        ]
+        more = ("--json-lines", "--poll", "60s")
+        command = [sys.executable, "-m", "kernelwright.agent.cli", "generate", *arguments, *more]
         environment = {name: value for name, value in os.environ.items() if "API_KEY" not in name}
         root = str(Path(__file__).parents[3])
         with subprocess.Popen(
@@ -131,9 +109,7 @@ def test_a_kill_between_submitting_and_collecting_asks_nothing_twice(
     assert [attempt.completion.outcome for attempt in attempts(tmp_path)] == ["NO_CODE"] * 3
 
 
-def test_expired_and_refused_parts_of_a_batch(
-    kernelwright: Command, tmp_path: Path, quick: tuple[str, ...]
-) -> None:
+def test_expired_and_refused_parts_of_a_batch(kernelwright: Command, tmp_path: Path, quick: Quick) -> None:
     seen: list[str] = []
 
     def answer(body: dict[str, Any], number: int) -> dict[str, Any] | None:
@@ -170,7 +146,7 @@ def test_expired_and_refused_parts_of_a_batch(
     ],
 )
 def test_what_bulk_cannot_do_is_said(
-    kernelwright: Command, tmp_path: Path, quick: tuple[str, ...], more: tuple[str, ...], words: str
+    kernelwright: Command, tmp_path: Path, quick: Quick, more: tuple[str, ...], words: str
 ) -> None:
     with bulk(quick, BatchEndpoint(reply), tmp_path) as arguments:
         result = kernelwright("generate", *arguments, *more)
@@ -179,11 +155,9 @@ def test_what_bulk_cannot_do_is_said(
 
 
 def test_generate_asks_without_judging_and_a_budget_bounds_it(
-    kernelwright: Command, tmp_path: Path, quick: tuple[str, ...]
+    kernelwright: Command, tmp_path: Path, quick: Quick
 ) -> None:
-    turns = quick.index("--turns")
-    arguments = quick[:turns] + quick[turns + 2 :]
-    result = kernelwright("generate", *arguments, "-n", "3", "--max-attempts", "2", "--quiet")
+    result = kernelwright("generate", *without(quick, "--turns"), "-n", "3", "--max-attempts", "2", "--quiet")
     assert "budget of 2 attempts reached" in result.stdout
     assert [attempt.status for attempt in attempts(tmp_path)] == [None, None]
     (tmp_path / "replies/twice/cpp/00.md").write_text("No code.")
@@ -194,10 +168,9 @@ def test_generate_asks_without_judging_and_a_budget_bounds_it(
 
 
 def test_a_run_can_be_done_again_from_the_settings_in_its_folder(
-    kernelwright: Command, tmp_path: Path, quick: tuple[str, ...]
+    kernelwright: Command, tmp_path: Path, quick: Quick
 ) -> None:
-    turns = quick.index("--turns")
-    arguments = (*quick[:turns], *quick[turns + 2 :])
+    arguments = without(quick, "--turns")
     first = kernelwright("generate", *arguments, "-n", "2", "--set", "sampling.top_p=0.9", "--quiet")
     assert first.exit_code == 0, first.output
     (settings,) = tmp_path.glob("runs/*/settings.toml")
@@ -210,10 +183,9 @@ def test_a_run_can_be_done_again_from_the_settings_in_its_folder(
 
 
 def test_a_spent_budget_is_raised_by_the_command_that_the_end_names(
-    kernelwright: Command, tmp_path: Path, quick: tuple[str, ...]
+    kernelwright: Command, tmp_path: Path, quick: Quick
 ) -> None:
-    turns = quick.index("--turns")
-    arguments = (*quick[:turns], *quick[turns + 2 :])
+    arguments = without(quick, "--turns")
     spent = kernelwright("generate", *arguments, "-n", "3", "--max-attempts", "1", "--quiet")
     (line,) = (line for line in spent.stdout.splitlines() if line.startswith("raise it"))
     assert line.endswith("--max-attempts 2")

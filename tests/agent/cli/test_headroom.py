@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from typer.testing import Result
 
 from kernelwright.agent.cli.results.headroom import _best
 from kernelwright.agent.records.headroom import Headroom, read_headroom, store_headroom
 from kernelwright.agent.records.score_policy import TASK_SETTINGS, fit_speedup, policy_of
 from kernelwright.agent.workspace import Workspace
 from kernelwright.evaluator import EvaluationConfig, Math
-
-Command = Callable[..., Result]
+from tests.agent.cli.conftest import Command
 
 PROBLEM = """
 import torch

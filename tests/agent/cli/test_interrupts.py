@@ -7,23 +7,18 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import Result
 
 from kernelwright.agent.workspace import Provenance, Workspace
+from tests.agent.cli.conftest import Command, Quick
 from tests.agent.cli.test_live_endpoint import live, served
 from tests.agent.providers.scripted import Step
 
-Command = Callable[..., Result]
 
-
-def test_a_second_ctrl_c_names_the_way_back(
-    kernelwright: Command, tmp_path: Path, quick: tuple[str, ...]
-) -> None:
+def test_a_second_ctrl_c_names_the_way_back(kernelwright: Command, tmp_path: Path, quick: Quick) -> None:
     with served(lambda body, tries: Step(kind="hang")) as server:
         command = [sys.executable, "-m", "kernelwright.agent.cli", "run", *live(quick, server)]
         with subprocess.Popen(
@@ -56,7 +51,7 @@ os.execv(sys.argv[2], sys.argv[2:])
 
 @pytest.mark.parametrize("ignored", [False, True])
 def test_a_lost_terminal_costs_no_reply_that_is_on_its_way(
-    kernelwright: Command, tmp_path: Path, quick: tuple[str, ...], ignored: bool
+    kernelwright: Command, tmp_path: Path, quick: Quick, ignored: bool
 ) -> None:
     heeds = "SIG_IGN" if ignored else "SIG_DFL"
     with served(lambda body, tries: Step(text="no code", delay_s=2)) as server:

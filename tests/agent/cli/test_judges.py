@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import Result
 
 from kernelwright.agent.cli.evaluation.serve import TOKEN_VARIABLE
 from kernelwright.agent.evaluation.service_client import ServiceClient
@@ -27,9 +26,7 @@ from kernelwright.agent.setup.run_settings import RunSettings
 from kernelwright.agent.setup.usage_error import UsageError
 from kernelwright.agent.workspace import Workspace
 from kernelwright.evaluator import Status
-from tests.agent.cli.conftest import MODEL, PROBLEM, block
-
-Command = Callable[..., Result]
+from tests.agent.cli.conftest import MODEL, PROBLEM, Command, block
 
 TOKEN = "a-token-of-both-judges"
 SAMPLES = 2

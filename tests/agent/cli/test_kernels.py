@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-from typer.testing import Result
 
 from kernelwright.agent.workspace import Kernel, Provenance, Workspace
 from kernelwright.evaluator import EvaluationConfig, read_problem
 from kernelwright.evaluator.host.hardware import cpu_name
-from tests.agent.cli.conftest import ESCAPING, MODEL
+from tests.agent.cli.conftest import ESCAPING, MODEL, Command, Quick
 
 if TYPE_CHECKING:
     from tests.agent.conftest import Make
-
-Command = Callable[..., Result]
 
 
 def keep(make: Make, folder: Path, mark: object = 0, **made: str) -> Kernel:
@@ -88,7 +83,7 @@ def test_verify_finds_references_where_package_does(
 
 
 def test_a_score_cannot_ask_for_a_kernel_without_a_sandbox(
-    kernelwright: Command, quick: tuple[str, ...], make: Make, tmp_path: Path
+    kernelwright: Command, quick: Quick, make: Make, tmp_path: Path
 ) -> None:
     problem, mark = read_problem(Path(quick[0])), tmp_path / "escaped"
     source = MODEL.format("x * 2 + 1") + ESCAPING.format(str(mark))
@@ -104,7 +99,7 @@ def test_a_score_cannot_ask_for_a_kernel_without_a_sandbox(
 
 
 def test_rescore_puts_a_new_policy_in_place_of_old_ones_and_drops_what_fails(
-    kernelwright: Command, quick: tuple[str, ...], make: Make, tmp_path: Path
+    kernelwright: Command, quick: Quick, make: Make, tmp_path: Path
 ) -> None:
     problem, place = read_problem(Path(quick[0])), Workspace(tmp_path)
     for expression in ("torch.addcmul(torch.ones_like(x), x, torch.full_like(x, 2))", "x * 3"):

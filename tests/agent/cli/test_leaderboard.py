@@ -6,20 +6,16 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from typer.testing import Result
 
 from kernelwright.evaluator import EvaluationConfig, Status, read_problem
-from tests.agent.cli.conftest import ESCAPING, MODEL
+from tests.agent.cli.conftest import ESCAPING, MODEL, Command, Quick
 
 if TYPE_CHECKING:
     from tests.agent.conftest import Make
-
-Command = Callable[..., Result]
 
 
 @pytest.fixture
@@ -123,7 +119,7 @@ def test_a_stream_that_knows_only_ascii_is_enough(make: Make, tmp_path: Path) ->
 
 
 def test_again_evaluates_both_kernels_before_one_is_called_better(
-    kernelwright: Command, quick: tuple[str, ...], make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kernelwright: Command, quick: Quick, make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     problem, runs = read_problem(Path(quick[0])), []
     for speedup, expression in ((1.0, "x * 2 + 1"), (2.0, "1 + 2 * x")):

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import Result
 
 from kernelwright.agent.records.attempt_log import ProviderFailed, RunFinished
 from kernelwright.agent.workspace import Workspace
-from tests.agent.cli.conftest import block
+from tests.agent.cli.conftest import Command, Quick, block, without
 from tests.agent.providers.scripted import Script, ScriptedServer, Step, refused
-
-Command = Callable[..., Result]
 
 RIGHT = block("torch.addcmul(torch.ones_like(x), x, torch.full_like(x, 2))")
 
@@ -39,16 +36,23 @@ def served(script: Script) -> Iterator[ScriptedServer]:
         loop.close()
 
 
-def live(quick: tuple[str, ...], server: ScriptedServer, *more: str) -> tuple[str, ...]:
+def live(quick: Quick, server: ScriptedServer, *more: str) -> tuple[str, ...]:
     """The quick run's arguments with a live endpoint instead of recordings, and one turn."""
-    place = quick.index("--recordings")
-    kept = quick[:place] + quick[place + 2 :]
-    return (*kept, "--turns", "1", "--base-url", server.base_url, "--model", "good-model", *more)
+    return (
+        *without(quick, "--recordings"),
+        "--turns",
+        "1",
+        "--base-url",
+        server.base_url,
+        "--model",
+        "good-model",
+        *more,
+    )
 
 
 @pytest.mark.parametrize("stream", ["--stream", "--no-stream"])
 def test_an_endpoint_in_trouble_is_asked_until_it_answers_once(
-    kernelwright: Command, tmp_path: Path, quick: tuple[str, ...], stream: str
+    kernelwright: Command, tmp_path: Path, quick: Quick, stream: str
 ) -> None:
     troubles = (
         refused(429, Retry_After="1"),
@@ -72,7 +76,7 @@ def test_an_endpoint_in_trouble_is_asked_until_it_answers_once(
 
 
 def test_a_refused_key_scores_nobody_and_a_resume_asks_again(
-    kernelwright: Command, tmp_path: Path, quick: tuple[str, ...]
+    kernelwright: Command, tmp_path: Path, quick: Quick
 ) -> None:
     with served(lambda body, tries: refused(401, "bad key", code="invalid_api_key")) as server:
         refusal = kernelwright("run", *live(quick, server))
@@ -89,16 +93,12 @@ def test_a_refused_key_scores_nobody_and_a_resume_asks_again(
     assert [attempt.status for attempt in archive.attempts()] == ["PASSED"]
 
 
-def test_a_rerun_costs_nothing_unless_asked(
-    kernelwright: Command, tmp_path: Path, quick: tuple[str, ...]
-) -> None:
+def test_a_rerun_costs_nothing_unless_asked(kernelwright: Command, tmp_path: Path, quick: Quick) -> None:
     prices = tmp_path / "run.toml"
     (tmp_path / "prices.toml").write_text('[[price]]\nmodels = ["good-*"]\ninput = "10"\noutput = "100"\n')
     prices.write_text(f'prices = ["{tmp_path / "prices.toml"}"]\nstrategy = "sample"\n')
     with served(lambda body, tries: Step(text=f"No code, try {tries}.")) as server:
-        turns = quick.index("--turns")
-        place = live(quick[:turns] + quick[turns + 2 :], server)
-        arguments = (*place[: place.index("--turns")], *place[place.index("--turns") + 2 :])
+        arguments = without(live(without(quick, "--turns"), server), "--turns")
         arguments += ("--config", str(prices), "--samples", "2", "--quiet")
         first = kernelwright("run", *arguments)
         again = kernelwright("run", *arguments, "--max-cost", "0.001")
@@ -119,7 +119,7 @@ def test_a_rerun_costs_nothing_unless_asked(
 
 
 def test_the_next_endpoint_answers_for_one_that_cannot(
-    kernelwright: Command, tmp_path: Path, quick: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+    kernelwright: Command, tmp_path: Path, quick: Quick, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def spare(body: dict[str, Any], tries: int) -> Step:
         return Step(text="No code.")
@@ -142,10 +142,9 @@ def test_the_next_endpoint_answers_for_one_that_cannot(
 
 
 def test_a_run_goes_on_with_an_endpoint_it_did_not_begin_with(
-    kernelwright: Command, tmp_path: Path, quick: tuple[str, ...]
+    kernelwright: Command, tmp_path: Path, quick: Quick
 ) -> None:
-    turns = quick.index("--turns")
-    kept = (*quick[:turns], *quick[quick.index("--shapes") :])
+    kept = without(quick, "--turns", "--recordings")
     with served(lambda body, tries: refused(401, "no")) as dead, served(lambda body, tries: Step()) as server:
         place = ("--base-url", dead.base_url, "--model", "good-model")
         assert kernelwright("generate", *kept, *place, "--quiet").exit_code == 3
@@ -156,11 +155,10 @@ def test_a_run_goes_on_with_an_endpoint_it_did_not_begin_with(
 
 
 def test_models_of_one_run_may_have_endpoints_of_their_own(
-    kernelwright: Command, tmp_path: Path, quick: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+    kernelwright: Command, tmp_path: Path, quick: Quick, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OTHER_KEY", "sesame")
-    turns = quick.index("--turns")
-    kept = (*quick[:turns], *quick[quick.index("--shapes") :], "-m", "one", "-m", "two", "--quiet")
+    kept = (*without(quick, "--turns", "--recordings"), "-m", "one", "-m", "two", "--quiet")
     with served(lambda body, tries: Step()) as shared, served(lambda body, tries: Step()) as other:
         own = f'endpoints.two = {{base_url = "{other.base_url}", model = "org/two", key_env = "OTHER_KEY"}}'
         result = kernelwright("generate", *kept, "--base-url", shared.base_url, "--set", own)
@@ -185,7 +183,7 @@ def test_models_of_one_run_may_have_endpoints_of_their_own(
     ],
 )
 def test_a_fallback_that_is_none_is_said(
-    kernelwright: Command, quick: tuple[str, ...], fallback: str, said: str
+    kernelwright: Command, quick: Quick, fallback: str, said: str
 ) -> None:
     result = kernelwright(
         "run", *quick, "--base-url", "http://localhost:1", "-m", "m", "--fallback", fallback

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from typer.testing import Result
 
 from kernelwright.agent.workspace import Provenance, Workspace
 from kernelwright.evaluator import Status
+from tests.agent.cli.conftest import Command, Quick
 
 if TYPE_CHECKING:
     from tests.agent.conftest import Make
 
-Command = Callable[..., Result]
-
 
 @pytest.fixture
-def run(kernelwright: Command, tmp_path: Path, quick: tuple[str, ...]) -> str:
+def run(kernelwright: Command, tmp_path: Path, quick: Quick) -> str:
     """A run with an attempt that failed and one that passed."""
     assert kernelwright("run", *quick, "--quiet").exit_code == 0
     (made,) = Workspace(tmp_path).archive().runs()

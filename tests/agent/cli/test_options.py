@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Callable
 from typing import Any
 
 import pytest
-from typer.testing import Result
 
+from kernelwright.agent.cli.results.export import OPTIONS
 from kernelwright.agent.cli.terminal.declared_settings import declared
 from kernelwright.agent.cli.terminal.options import SETTINGS
+from kernelwright.agent.datasets import DatasetSettings, Filters
 from kernelwright.agent.records.budgets import Budget
 from kernelwright.agent.records.messages import Sampling
 from kernelwright.agent.setup.run_settings import RunSettings
 from kernelwright.agent.strategies.refine import Refine
 from kernelwright.evaluator import EvaluationConfig
-
-Command = Callable[..., Result]
+from tests.agent.cli.conftest import Command
 
 MODELS: dict[str, Any] = {
     "": RunSettings,
@@ -26,10 +25,12 @@ MODELS: dict[str, Any] = {
     "sampling": Sampling,
     "budget": Budget,
     "evaluation": EvaluationConfig,
+    "export": DatasetSettings,
+    "export.filters": Filters,
 }
 
 
-@pytest.mark.parametrize("path", SETTINGS)
+@pytest.mark.parametrize("path", [*SETTINGS, *OPTIONS])
 def test_what_is_read_from_the_text_is_what_the_model_declares(path: str) -> None:
     model, _, name = path.rpartition(".")
     field, found = MODELS[model].model_fields[name], declared(path)

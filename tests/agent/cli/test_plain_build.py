@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from typer.testing import Result
 
 from kernelwright.agent.workspace import Workspace
-
-Command = Callable[..., Result]
+from tests.agent.cli.conftest import Command, Quick
 
 MODULE = '''import torch
 from torch.utils.cpp_extension import load_inline
@@ -39,7 +36,7 @@ class ModelNew(torch.nn.Module):
 @pytest.mark.slow
 @pytest.mark.parametrize("fussy", [False, True])
 def test_a_run_keeps_what_builds_with_torchs_own_headers(
-    kernelwright: Command, tmp_path: Path, quick: tuple[str, ...], shared_cache: Path, fussy: bool
+    kernelwright: Command, tmp_path: Path, quick: Quick, shared_cache: Path, fussy: bool
 ) -> None:
     reply = tmp_path / "replies" / "twice" / "cpp" / "00.md"
     reply.write_text(f"```python\n{MODULE.replace('{fussy}', str(int(fussy)))}```\n")

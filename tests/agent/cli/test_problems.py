@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 
-from typer.testing import Result
-
-Command = Callable[..., Result]
+from tests.agent.cli.conftest import Command
 
 
 def test_problems_are_listed_with_their_shapes(kernelwright: Command) -> None:

@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
-from typer.testing import Result
-
 from kernelwright.evaluator import visible
-from tests.agent.cli.conftest import PROBLEM
-
-Command = Callable[..., Result]
+from tests.agent.cli.conftest import PROBLEM, Command
 
 
 def test_what_is_printed_is_what_is_sent(kernelwright: Command, tmp_path: Path) -> None:

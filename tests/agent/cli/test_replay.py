@@ -8,13 +8,10 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from urllib.request import Request, urlopen
 
-from typer.testing import Result
-
-Command = Callable[..., Result]
+from tests.agent.cli.conftest import Command
 
 
 def test_recordings_are_served_until_interrupted(tmp_path: Path) -> None:

@@ -8,20 +8,16 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from typer.testing import Result
 
 from kernelwright.agent.records.attempt_log import CompletionRecorded, EvaluationRecorded
 from kernelwright.agent.setup.preparation import RunPlace, prepare
 from kernelwright.agent.setup.run_settings import RunSettings
 from kernelwright.agent.workspace import Workspace
 from kernelwright.evaluator import EvaluationConfig, SandboxTier
-from tests.agent.cli.conftest import ESCAPING, MODEL
-
-Command = Callable[..., Result]
+from tests.agent.cli.conftest import ESCAPING, MODEL, Command, Quick, without
 
 MODULE = '''import torch
 from torch.utils.cpp_extension import load_inline
@@ -141,9 +137,7 @@ def assert_it_goes_on(kernelwright: Command, folder: Path, started: set[int], st
         ),
     ],
 )
-def test_a_killed_run_goes_on(
-    kernelwright: Command, tmp_path: Path, quick: tuple[str, ...], moment: str
-) -> None:
+def test_a_killed_run_goes_on(kernelwright: Command, tmp_path: Path, quick: Quick, moment: str) -> None:
     started = killed_at(moment, quick, tmp_path)
     assert_it_goes_on(kernelwright, tmp_path, started, ["WRONG_VALUES", "PASSED"])
 
@@ -151,7 +145,7 @@ def test_a_killed_run_goes_on(
 @pytest.mark.slow
 @pytest.mark.parametrize("moment", ["build", "time", "attribute", "sanitize"])
 def test_a_run_killed_in_a_later_stage_goes_on(
-    kernelwright: Command, tmp_path: Path, quick: tuple[str, ...], moment: str
+    kernelwright: Command, tmp_path: Path, quick: Quick, moment: str
 ) -> None:
     for path in (tmp_path / "replies").rglob("*.md"):
         path.write_text(turn())
@@ -162,23 +156,12 @@ def test_a_run_killed_in_a_later_stage_goes_on(
     assert_it_goes_on(kernelwright, tmp_path, started, ["PASSED"])
 
 
-def test_a_plan_of_others_lowers_no_sandbox(
-    kernelwright: Command, tmp_path: Path, quick: tuple[str, ...]
-) -> None:
+def test_a_plan_of_others_lowers_no_sandbox(kernelwright: Command, tmp_path: Path, quick: Quick) -> None:
     mark = tmp_path / "escaped"
     right = MODEL.format("torch.addcmul(torch.ones_like(x), x, torch.full_like(x, 2))")
     for path in (tmp_path / "replies").rglob("*.md"):
         path.write_text(f"```python\n{right}{ESCAPING.format(str(mark))}```\n")
-    turns = quick.index("--turns")
-    asked = (
-        *quick[:turns],
-        *quick[turns + 2 :],
-        "--set",
-        "plain_build=false",
-        "--sandbox",
-        "none",
-        "--quiet",
-    )
+    asked = (*without(quick, "--turns"), "--set", "plain_build=false", "--sandbox", "none", "--quiet")
     assert kernelwright("generate", *asked).exit_code == 0
     assert not mark.exists()
     resumed = kernelwright("run", "--resume", "last", "--quiet", "--cache", quick[-1])
@@ -190,11 +173,10 @@ def test_a_plan_of_others_lowers_no_sandbox(
 
 
 def test_the_sandbox_may_be_given_anew_and_no_other_setting_of_evaluations(
-    kernelwright: Command, tmp_path: Path, quick: tuple[str, ...]
+    kernelwright: Command, tmp_path: Path, quick: Quick
 ) -> None:
-    turns = quick.index("--turns")
-    arguments = (*quick[:turns], *quick[turns + 2 :])
-    assert kernelwright("generate", *arguments, "--sandbox", "none", "--quiet").exit_code == 0
+    arguments = (*without(quick, "--turns"), "--sandbox", "none", "--quiet")
+    assert kernelwright("generate", *arguments).exit_code == 0
     place = RunPlace(tmp_path)
     assert prepare(place, RunSettings(), resume="last").plan.config.sandbox is None
     chosen = RunSettings(evaluation=EvaluationConfig(sandbox=SandboxTier.NONE))

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from typer.testing import Result
-
-from tests.agent.cli.conftest import block
-
-Command = Callable[..., Result]
+from tests.agent.cli.conftest import Command, Quick, block
 
 
 def test_a_run_asks_judges_repairs_keeps_and_reports(
-    kernelwright: Command, tmp_path: Path, quick: tuple[str, ...]
+    kernelwright: Command, tmp_path: Path, quick: Quick
 ) -> None:
     result = kernelwright("run", *quick)
     assert result.exit_code == 0, result.output
@@ -46,7 +41,7 @@ def test_a_run_asks_judges_repairs_keeps_and_reports(
     assert "2 replies" in resumed.stdout
 
 
-def test_events_are_json_lines_and_nothing_else(kernelwright: Command, quick: tuple[str, ...]) -> None:
+def test_events_are_json_lines_and_nothing_else(kernelwright: Command, quick: Quick) -> None:
     result = kernelwright("run", *quick, "--json-lines")
     events = [json.loads(line) for line in result.stdout.splitlines()]
     assert [event["event"] for event in events][:2] == ["RunOpened", "AssignmentStarted"]
@@ -58,9 +53,7 @@ def test_events_are_json_lines_and_nothing_else(kernelwright: Command, quick: tu
     assert judged == ["WRONG_VALUES", "PASSED"]
 
 
-def test_replies_can_be_recorded_and_replayed(
-    kernelwright: Command, tmp_path: Path, quick: tuple[str, ...]
-) -> None:
+def test_replies_can_be_recorded_and_replayed(kernelwright: Command, tmp_path: Path, quick: Quick) -> None:
     kept = tmp_path / "kept"
     assert kernelwright("run", *quick, "--record", str(kept), "--quiet").exit_code == 0
     again = tuple(str(kept) if item == str(tmp_path / "replies") else item for item in quick)
@@ -70,7 +63,7 @@ def test_replies_can_be_recorded_and_replayed(
 
 
 def test_a_run_keeps_to_its_plan_when_it_is_resumed(
-    kernelwright: Command, tmp_path: Path, quick: tuple[str, ...]
+    kernelwright: Command, tmp_path: Path, quick: Quick
 ) -> None:
     config = tmp_path / "run.toml"
     config.write_text('strategy = "sample"\n[evaluation]\nmeasure = false\n')
@@ -82,7 +75,7 @@ def test_a_run_keeps_to_its_plan_when_it_is_resumed(
 
 
 def test_imported_replies_are_matched_judged_and_kept(
-    kernelwright: Command, tmp_path: Path, quick: tuple[str, ...]
+    kernelwright: Command, tmp_path: Path, quick: Quick
 ) -> None:
     (tmp_path / "reply.txt").write_text(f"# Problem: 7_Twice\n# Model: someone\n\n{block('x * 2 + 1')}")
     (tmp_path / "cut.txt").write_text("# Problem: elsewhere\n\n<think>\nlet me")

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from typer.testing import Result
 
 from kernelwright.agent.workspace import Workspace
 from kernelwright.evaluator import Sanitize
-
-Command = Callable[..., Result]
+from tests.agent.cli.conftest import Command, Quick
 
 MODULE = '''import torch
 from torch.utils.cpp_extension import load_inline
@@ -41,7 +38,7 @@ class ModelNew(torch.nn.Module):
     [("1", "MEMORY_ERROR"), pytest.param("0", "PASSED", marks=pytest.mark.slow)],
 )
 def test_a_run_keeps_only_what_the_sanitizers_let_through(
-    kernelwright: Command, tmp_path: Path, quick: tuple[str, ...], shared_cache: Path, extra: str, status: str
+    kernelwright: Command, tmp_path: Path, quick: Quick, shared_cache: Path, extra: str, status: str
 ) -> None:
     reply = tmp_path / "replies" / "twice" / "cpp" / "00.md"
     reply.write_text(f"```python\n{MODULE.replace('{extra}', extra)}```\n")

@@ -13,6 +13,7 @@ from kernelwright.agent.archive import Archive
 from kernelwright.agent.datasets import Exported, find_exporter
 from kernelwright.evaluator import Problem, Status, problem_from_source
 from kernelwright.evaluator.schema.evaluation import Interval, Sanitization
+from tests.agent.cli.conftest import kernelwright as kernelwright
 
 if TYPE_CHECKING:
     from kernelwright.agent.archive import RunLog

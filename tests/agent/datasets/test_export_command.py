@@ -3,34 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from typer.testing import CliRunner, Result
 
-from kernelwright.agent.cli.app import app
 from kernelwright.agent.workspace import Provenance, Workspace
 from kernelwright.evaluator import Status
+from tests.agent.cli.conftest import Command
 
 if TYPE_CHECKING:
     from tests.agent.conftest import Make
     from tests.agent.datasets.conftest import Desk
-
-Command = Callable[..., Result]
-
-
-@pytest.fixture
-def kernelwright(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
-    monkeypatch.delenv("KERNELWRIGHT_WORKSPACE", raising=False)
-    monkeypatch.setenv("COLUMNS", "200")
-    monkeypatch.chdir(tmp_path)
-
-    def run(*arguments: str) -> Result:
-        return CliRunner().invoke(app, list(arguments), prog_name="kernelwright")
-
-    return run
 
 
 def fill(desk: Desk) -> None:
@@ -90,8 +74,10 @@ def test_the_card_s_command_makes_the_same_rows_again(desk: Desk, kernelwright: 
         ("export", "sft", "--out", "data", "--track", "onw"),
         ("export", "sft", "--out", "data", "--license", "MTI"),
         ("export", "sft", "--out", "data", "--min-speedup", "nan"),
+        ("export", "sft", "--out", "data", "--pairs", "0"),
         ("export", "kernelbench", "--out", "."),
         ("export", "kernelbench", "--out", "data", "--status", "PASSED"),
+        ("export", "kernelbench", "--out", "data", "--problem", "add"),
         ("export", "flashinfer", "--out", "data", "--parquet"),
         ("package", "missing", "--out", "data"),
     ],

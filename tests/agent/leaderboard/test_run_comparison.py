@@ -13,8 +13,9 @@ import pytest
 from rich.console import Console
 
 from kernelwright.agent.archive import RunLog
-from kernelwright.agent.leaderboard import Change, RunComparison, compare_runs, render_comparison
+from kernelwright.agent.leaderboard import compare_runs, render_comparison
 from kernelwright.agent.leaderboard.rows import read_rows
+from kernelwright.agent.leaderboard.run_comparison import Change, RunComparison
 from kernelwright.agent.records.attempt_view import AttemptView
 from kernelwright.evaluator import EvaluationConfig, Math, Status
 

@@ -18,9 +18,10 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from kernelwright.agent.cli.app import app
-from kernelwright.agent.cli.evaluation.serve import TOKEN_VARIABLE, is_loopback
+from kernelwright.agent.cli.evaluation.serve import TOKEN_VARIABLE
 from kernelwright.agent.evaluation.service_client import ServiceClient, TimeUp
 from kernelwright.agent.interop.verifiers_environment import service_evaluate
+from kernelwright.agent.providers.endpoint import is_loopback_host
 from kernelwright.evaluator import Candidate, EvaluationConfig, Status, read_problem
 
 TOKEN = "a-token-that-nobody-guesses"
@@ -142,7 +143,7 @@ def test_it_does_not_listen_to_others_without_a_token(serve: Any, monkeypatch: p
     answer = serve()
     assert (answer.exit_code, "fewer than 16" in answer.stderr) == (2, True)
     assert "short" not in answer.stderr.replace("shorter", "")
-    assert [is_loopback(host) for host in ("127.0.0.1", "127.9.9.9", "::1", "localhost")] == [True] * 4
+    assert [is_loopback_host(host) for host in ("127.0.0.1", "127.9.9.9", "::1", "localhost")] == [True] * 4
 
 
 def test_bad_input_is_named_in_one_line(serve: Any, tmp_path: Path) -> None:

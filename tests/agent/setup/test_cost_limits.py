@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from typer.testing import Result
-
 from kernelwright.agent.records.messages import Usage
 from kernelwright.agent.workspace import Workspace
+from tests.agent.cli.conftest import Command, Quick
 from tests.agent.cli.test_live_endpoint import served
 from tests.agent.providers.scripted import Step
-
-Command = Callable[..., Result]
 
 PRICES = '[[price]]\nmodels = ["good-*"]\ninput = "1.75"\ncached = "0.175"\noutput = "14.03"\n'
 
@@ -39,7 +35,7 @@ def exact(usage: Usage) -> Decimal:
 
 
 def test_totals_are_sums_of_usages_and_bounds_hold_to_one_reply(
-    kernelwright: Command, tmp_path: Path, quick: tuple[str, ...]
+    kernelwright: Command, tmp_path: Path, quick: Quick
 ) -> None:
     (tmp_path / "prices.toml").write_text(PRICES)
     (tmp_path / "run.toml").write_text(f'strategy = "sample"\nprices = ["{tmp_path / "prices.toml"}"]\n')
