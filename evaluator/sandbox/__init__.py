@@ -3,14 +3,8 @@
 from __future__ import annotations
 
 from kernelwright.evaluator.sandbox.isolation.capabilities import probe, strongest
-from kernelwright.evaluator.sandbox.isolation.mounts import python_binds
-from kernelwright.evaluator.sandbox.isolation.sandbox_policy import (
-    Bind,
-    ExitReport,
-    SandboxPolicy,
-    SandboxProbe,
-    TierProbe,
-)
+from kernelwright.evaluator.sandbox.isolation.mounts import python_binds, unseen_binds
+from kernelwright.evaluator.sandbox.isolation.sandbox_policy import Bind, ExitReport, SandboxPolicy
 from kernelwright.evaluator.sandbox.process.launcher import Launcher
 from kernelwright.evaluator.sandbox.process.sandboxed_process import SandboxedProcess
 
@@ -19,10 +13,9 @@ __all__ = [
     "ExitReport",
     "Launcher",
     "SandboxPolicy",
-    "SandboxProbe",
     "SandboxedProcess",
-    "TierProbe",
     "probe",
     "python_binds",
     "strongest",
+    "unseen_binds",
 ]

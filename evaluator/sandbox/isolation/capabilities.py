@@ -9,7 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from kernelwright.evaluator.sandbox.isolation import landlock, seccomp
+from kernelwright.evaluator.sandbox.isolation import landlock_tier, seccomp
 from kernelwright.evaluator.sandbox.isolation.bubblewrap import find_bubblewrap
 from kernelwright.evaluator.sandbox.isolation.sandbox_policy import SandboxPolicy, SandboxProbe, TierProbe
 from kernelwright.evaluator.sandbox.policy import (
@@ -33,6 +33,12 @@ NAMESPACE_GAPS: Final = (
     ("net", "no network namespace: only the system-call filter stands between it and the network"),
     ("ipc", "shares System V IPC and POSIX queues with the host"),
 )
+COMMON_GAPS: Final = (
+    "faults of the kernel and of device drivers",
+    "side channels: shared caches, memory bandwidth, clock speed",
+    "reading the interpreter, its packages and /opt",
+)
+NONE_GAP: Final = "everything this user can reach: files, network, processes, the driver's memory"
 
 
 @cache
@@ -48,21 +54,18 @@ def probe() -> SandboxProbe:
             {
                 SandboxTier.BUBBLEWRAP: bubblewrapped,
                 SandboxTier.CONFINED: confined,
-                SandboxTier.NONE: TierProbe(works=True, reason="", gaps=NONE_GAPS),
+                SandboxTier.NONE: TierProbe(works=True, reason="", gaps=(NONE_GAP,)),
             }
         ),
         bubblewrap=program.path if program else None,
         bubblewrap_version=program.version if program else "",
         user_namespaces="user" in features or _has_user_namespaces(),
-        landlock_abi=landlock.abi(),
+        landlock_abi=landlock_tier.abi(),
         seccomp=seccomp.architecture() is not None,
         limits=groups.limits,
         freezer=groups.freezing,
         dedicated_uid=gives_users(SandboxTier.BUBBLEWRAP),
     )
-
-
-NONE_GAPS: Final = ("everything this user can reach: files, network, processes, the driver's memory",)
 
 
 def strongest(requested: SandboxTier | None) -> SandboxTier:
@@ -93,14 +96,14 @@ def _probe_bubblewrap(launcher: Launcher) -> TierProbe:
         _try(launcher, SandboxTier.BUBBLEWRAP)
     except MachineError as error:
         return TierProbe(works=False, reason=f"{error}; {ALLOW}, or {LAST_RESORT}")
-    gaps = [*_common_gaps(), *_limit_gaps()]
+    gaps = [*COMMON_GAPS, *_limit_gaps()]
     if os.geteuid() == 0 and not gives_users(SandboxTier.BUBBLEWRAP):
         gaps.insert(0, "runs as root of a user namespace: files of root that it sees count as its own")
     return TierProbe(works=True, reason="", gaps=tuple(gaps))
 
 
 def _probe_confined(launcher: Launcher) -> tuple[TierProbe, frozenset[str]]:
-    if not landlock.abi() or seccomp.architecture() is None:
+    if not landlock_tier.abi() or seccomp.architecture() is None:
         reason = f"this kernel has no Landlock, so files would lie open: {INSTALL}, or {LAST_RESORT}"
         return TierProbe(works=False, reason=reason), frozenset()
     try:
@@ -112,9 +115,9 @@ def _probe_confined(launcher: Launcher) -> tuple[TierProbe, frozenset[str]]:
     if os.geteuid() == 0 and trial.report.uid == "own":
         gaps.append("runs as root, without capabilities: other users cannot reach the interpreter's folder")
     gaps.append("file names and metadata outside its binds can be seen (stat), contents cannot be read")
-    if landlock.abi() < 6 and "pid" not in features and trial.report.uid == "own":
+    if landlock_tier.abi() < 6 and "pid" not in features and trial.report.uid == "own":
         gaps.append("may kill processes of the same user, its reaper included (Landlock before version 6)")
-    return TierProbe(works=True, reason="", gaps=(*gaps, *_common_gaps(), *_limit_gaps())), features
+    return TierProbe(works=True, reason="", gaps=(*gaps, *COMMON_GAPS, *_limit_gaps())), features
 
 
 def _try(launcher: Launcher, tier: SandboxTier) -> SandboxedProcess:
@@ -131,14 +134,6 @@ def _try(launcher: Launcher, tier: SandboxTier) -> SandboxedProcess:
     if ended.returncode != 0 or trial.output() != "fine\n":
         raise MachineError(f"a trial program {ended.reason}: {trial.output().strip() or 'no output'}")
     return trial
-
-
-def _common_gaps() -> list[str]:
-    return [
-        "faults of the kernel and of device drivers",
-        "side channels: shared caches, memory bandwidth, clock speed",
-        "reading the interpreter, its packages and /opt",
-    ]
 
 
 def _limit_gaps() -> list[str]:

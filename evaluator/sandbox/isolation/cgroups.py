@@ -11,6 +11,7 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from kernelwright.evaluator.sandbox.policy import FREEZE_S
 from kernelwright.evaluator.sandbox.process import cleanup
@@ -137,14 +138,6 @@ class ControlGroup:
         for folder in self._folders[-1:]:
             cleanup.kill_cgroup(str(folder))
 
-    def tasks(self) -> int | None:
-        """Live tasks, threads included; None without a group."""
-        if not self._folders:
-            return None
-        folder = self._folders[0]
-        name = "cgroup.threads" if folder == self._unified else "tasks"
-        return len((folder / name).read_text().split())
-
     def memory_kills(self) -> int:
         """Number of processes the kernel killed for this group's memory limit."""
         if self._unified and self._hierarchies.unified_limits:
@@ -174,6 +167,10 @@ class ControlGroup:
                 raise TimeoutError(f"{file} did not say {text!r} within {FREEZE_S} s")
             time.sleep(pause)
             pause = min(0.01, pause * 2)
+
+
+NO_GROUP: Final = ControlGroup(Hierarchies(), "")
+"""A group of no hierarchy: it bounds, freezes and kills nothing."""
 
 
 def _field(file: Path, name: str) -> int:

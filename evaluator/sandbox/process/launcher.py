@@ -178,8 +178,7 @@ class Launcher:
     def _acquire(self, request: startup.StartRequest, resources: SandboxResources) -> None:
         if startup.gives_users(request.policy.tier):
             resources.lease = UidLease.take()
-        if self._hierarchies.folders():
-            resources.group = ControlGroup(self._hierarchies, request.name)
+        resources.group = ControlGroup(self._hierarchies, request.name)
 
     def _capture(self, output_bytes: int) -> tuple[OutputCapture, int]:
         reader, writer = os.pipe()
@@ -208,7 +207,7 @@ class Launcher:
             self._running.add(sandboxed)
         self._event_loop.watch(resources.control.fileno(), sandboxed.read_control)
         group = resources.group
-        if resources.scratch or not (group and group.bounds_memory and group.bounds_tasks):
+        if resources.scratch or not (group.bounds_memory and group.bounds_tasks):
             self._event_loop.tick(sandboxed.enforce_limits)
         return sandboxed
 

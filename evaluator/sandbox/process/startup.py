@@ -120,9 +120,9 @@ def start_program(
         namespaces=features,
         uid=uid,
         scratch=resources.scratch,
-        memory_bounded=bool(group and group.bounds_memory),
-        tasks_bounded=bool(group and group.bounds_tasks),
-        freezes_by_signals=not (group and group.freezes),
+        memory_bounded=group.bounds_memory,
+        tasks_bounded=group.bounds_tasks,
+        freezes_by_signals=not group.freezes,
         forked=bool(request.preload) and features >= FORKED_INTO,
     )
     plan = init_plan.plan(request.argv, policy, request.fds, state)
@@ -195,9 +195,7 @@ def _spawn_bubblewrap(
     return monitor
 
 
-def _bound(group: ControlGroup | None, policy: SandboxPolicy, pid: int) -> None:
-    if group is None:
-        return
+def _bound(group: ControlGroup, policy: SandboxPolicy, pid: int) -> None:
     try:
         group.bound(memory_bytes=policy.memory_bytes, tasks=policy.processes + EXTRA_PROCESSES)
         group.add(pid)
