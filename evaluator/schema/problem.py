@@ -141,8 +141,6 @@ def _top_level_names(tree: ast.Module) -> set[str]:
                 names.add(name)
             case ast.alias(name=name, asname=asname):
                 names.add(asname or name.partition(".")[0])
-            case _:
-                pass
     return names
 
 
