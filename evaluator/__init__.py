@@ -6,11 +6,12 @@ from kernelwright.evaluator.analysis.screening_report import KernelScreening, sc
 from kernelwright.evaluator.backends.backend import Backend, Package
 from kernelwright.evaluator.backends.registry import BACKENDS, check_packages, find_backend, guess_backend
 from kernelwright.evaluator.building.full_header_check import FullHeaderBuild
-from kernelwright.evaluator.daemon import DaemonStatus, evaluate_warm, running_daemons, stop_daemons
+from kernelwright.evaluator.daemon.client import evaluate_warm, running_daemons, stop_daemons
+from kernelwright.evaluator.daemon.messages import DaemonStatus
 from kernelwright.evaluator.driver.cancellation import CancelToken
 from kernelwright.evaluator.driver.preflight import check_ready
 from kernelwright.evaluator.evaluator import Evaluator, default_cache, evaluate
-from kernelwright.evaluator.host.atomic_file import write_whole
+from kernelwright.evaluator.host.files import read_regular, write_whole
 from kernelwright.evaluator.host.hardware import (
     Concurrency,
     cpu_name,
@@ -18,7 +19,6 @@ from kernelwright.evaluator.host.hardware import (
     gpus,
     resolve_devices,
 )
-from kernelwright.evaluator.host.regular_file import read_regular
 from kernelwright.evaluator.host.trace import begin as begin_trace
 from kernelwright.evaluator.host.trace import is_on as is_traced
 from kernelwright.evaluator.kernel_library import SandboxedKernel, load_kernel, screen_kernel

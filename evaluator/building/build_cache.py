@@ -8,7 +8,6 @@ was built from may be added later.
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import os
 import shutil
 import time
@@ -20,7 +19,7 @@ from pydantic import ValidationError
 
 from kernelwright.evaluator.building.policy import CACHE_BYTES, CACHE_FULLNESS_AFTER_EVICTION, ENTRY_IN_USE_S
 from kernelwright.evaluator.host import file_lock
-from kernelwright.evaluator.host.atomic_file import write_whole
+from kernelwright.evaluator.host.files import sha256_file, write_whole
 from kernelwright.evaluator.host.policy import BUILD_WAIT_S
 from kernelwright.evaluator.schema.errors import MachineError
 from kernelwright.evaluator.schema.record import Record
@@ -55,7 +54,7 @@ class BuildCache:
         folder = self._folder(key)
         try:
             entry = CacheEntry.model_validate_json((folder / "entry.json").read_bytes())
-            intact = not entry.ok or _sha256_file(self.shared_object(key)) == entry.sha256
+            intact = not entry.ok or sha256_file(self.shared_object(key)) == entry.sha256
         except FileNotFoundError:
             return None
         except (OSError, ValidationError):
@@ -64,7 +63,8 @@ class BuildCache:
             with _disk_faults(folder):
                 self._remove(folder)
             return None
-        _touch(folder)
+        with suppress(OSError):  # evicted, or a read-only cache
+            os.utime(folder)
         return entry
 
     def has(self, key: str) -> bool:
@@ -153,11 +153,9 @@ class BuildCache:
 
     def _remove(self, folder: Path) -> None:
         removed = self._staging / f"{os.getpid()}-{time.monotonic_ns()}-evicted"
-        try:
+        with suppress(FileNotFoundError):
             folder.rename(removed)
-        except FileNotFoundError:
-            return
-        shutil.rmtree(removed, ignore_errors=True)
+            shutil.rmtree(removed, ignore_errors=True)
 
     def _evict(self) -> None:
         used = [(path, path.stat().st_mtime, _size(path)) for path in self._entries.glob("*/*")]
@@ -195,17 +193,10 @@ def _lock(path: Path, wait_s: float) -> int:
             who = file_lock.holders(descriptor)
             os.close(descriptor)
             raise MachineError(f"waited {wait_s:g} s for {who} to build {path.name}; let it end, or end it")
-        try:
+        with suppress(FileNotFoundError):
             if os.fstat(descriptor).st_ino == path.stat().st_ino:
                 return descriptor
-        except FileNotFoundError:
-            pass
         os.close(descriptor)
-
-
-def _sha256_file(path: Path) -> str:
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def _sync(path: Path) -> None:
@@ -214,13 +205,6 @@ def _sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _touch(folder: Path) -> None:
-    try:
-        os.utime(folder)
-    except OSError:
-        return  # evicted, or a read-only cache
 
 
 def _size(folder: Path) -> int:
