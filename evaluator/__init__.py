@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kernelwright.evaluator.analysis.sanitizers import find_cuda_tool
 from kernelwright.evaluator.analysis.screening_report import KernelScreening, screen_source
 from kernelwright.evaluator.backends.backend import Backend, Package
 from kernelwright.evaluator.backends.registry import BACKENDS, check_packages, find_backend, guess_backend
@@ -114,6 +115,7 @@ __all__ = [
     "evaluate_warm",
     "evaluations_at_once",
     "find_backend",
+    "find_cuda_tool",
     "find_problems",
     "gpus",
     "guess_backend",

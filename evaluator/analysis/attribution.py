@@ -105,8 +105,6 @@ def kernel_functions(tree: ast.Module) -> Iterator[str]:
                 yield name
             case ast.Call(func=mark, args=[ast.Name(id=name), *_]) if _is_authoring(mark):
                 yield name
-            case _:
-                continue
 
 
 def _loaded(source: str) -> Iterator[str]:
@@ -121,8 +119,6 @@ def _loaded(source: str) -> Iterator[str]:
             case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=called)):
                 if _dotted(called)[-1:] in (["load_inline"], ["load"]):
                     built.add(name)
-            case _:
-                continue
     for node in ast.walk(tree):
         match node:
             case ast.Call(args=[ast.Name(id=name)]) if name in built:
@@ -131,8 +127,6 @@ def _loaded(source: str) -> Iterator[str]:
                 continue
             case ast.Call(func=called) if _LOADERS.intersection(_dotted(called)):
                 yield ".".join(_dotted(called))
-            case _:
-                continue
 
 
 def _is_authoring(mark: ast.expr) -> bool:

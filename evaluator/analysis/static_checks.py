@@ -64,8 +64,6 @@ def _defines_model(tree: ast.Module) -> bool:
                 return True
             case ast.alias(name=name, asname=asname) if (asname or name) == "ModelNew":
                 return True
-            case _:
-                continue
     return False
 
 
