@@ -11,6 +11,7 @@ from typing import Final
 
 from kernelwright.evaluator.sandbox.isolation import landlock_tier, seccomp
 from kernelwright.evaluator.sandbox.isolation.bubblewrap import find_bubblewrap
+from kernelwright.evaluator.sandbox.isolation.cgroups import hierarchies
 from kernelwright.evaluator.sandbox.isolation.sandbox_policy import SandboxPolicy, SandboxProbe, TierProbe
 from kernelwright.evaluator.sandbox.policy import (
     PROBE_FILE_BYTES,
@@ -18,7 +19,7 @@ from kernelwright.evaluator.sandbox.policy import (
     PROBE_PROCESSES,
     PROBE_S,
 )
-from kernelwright.evaluator.sandbox.process.launcher import Launcher, hierarchies
+from kernelwright.evaluator.sandbox.process.launcher import Launcher
 from kernelwright.evaluator.sandbox.process.sandboxed_process import SandboxedProcess
 from kernelwright.evaluator.sandbox.process.startup import gives_users
 from kernelwright.evaluator.schema.config import SandboxTier
@@ -48,7 +49,6 @@ def probe() -> SandboxProbe:
         bubblewrapped = _probe_bubblewrap(launcher)
         confined, features = _probe_confined(launcher)
     program = find_bubblewrap()
-    groups = hierarchies()
     return SandboxProbe(
         tiers=MappingProxyType(
             {
@@ -62,8 +62,8 @@ def probe() -> SandboxProbe:
         user_namespaces="user" in features or _has_user_namespaces(),
         landlock_abi=landlock_tier.abi(),
         seccomp=seccomp.architecture() is not None,
-        limits=groups.limits,
-        freezer=groups.freezing,
+        limits=hierarchies().limits,
+        freezer=hierarchies().freezing,
         dedicated_uid=gives_users(SandboxTier.BUBBLEWRAP),
     )
 

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -50,8 +51,9 @@ class Hierarchies:
         return tuple(dict.fromkeys(folder for folder in used if folder))
 
 
-def find_hierarchies() -> Hierarchies:
-    """Test the mounted hierarchies with a short-lived process; takes a few milliseconds."""
+@cache
+def hierarchies() -> Hierarchies:
+    """Those this process may use, tested once with a short-lived process; takes a few milliseconds."""
     own = _own_groups()
     mounts = _mounts()
     unified, limits = _find_unified(own, mounts)
@@ -65,7 +67,7 @@ def find_hierarchies() -> Hierarchies:
 
 
 def version_1_freezer() -> Path | None:
-    """The version 1 freezer, which `find_hierarchies` ignores where version 2 can freeze."""
+    """The version 1 freezer, which `hierarchies` ignores where version 2 can freeze."""
     return _usable(_folder("freezer", _own_groups(), _mounts()), "freezer.state")
 
 

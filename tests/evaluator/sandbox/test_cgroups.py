@@ -8,13 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from kernelwright.evaluator.sandbox.isolation.cgroups import (
-    ControlGroup,
-    Hierarchies,
-    _folder,
-    _mounts,
-    find_hierarchies,
-)
+from kernelwright.evaluator.sandbox.isolation import cgroups
+from kernelwright.evaluator.sandbox.isolation.cgroups import ControlGroup, Hierarchies, _folder, _mounts
 from kernelwright.evaluator.sandbox.process import cleanup
 
 UNIFIED, SINGLE = "cgroup v2", "cgroup v1"
@@ -93,7 +88,7 @@ def test_only_hierarchies_of_control_groups_are_taken_for_such() -> None:
 
 
 def test_what_is_killed_is_dead(tmp_path: Path) -> None:
-    found = find_hierarchies()
+    found = cgroups.hierarchies()
     if not found.folders():
         pytest.skip("no control groups here")
     name = f"{cleanup.owner_name(0)}test-{os.getpid()}"

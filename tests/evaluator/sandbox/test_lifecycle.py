@@ -17,7 +17,7 @@ import pytest
 
 from kernelwright.evaluator import ConfigError, MachineError, SandboxTier
 from kernelwright.evaluator.sandbox import Bind, Launcher, SandboxPolicy, probe, strongest
-from kernelwright.evaluator.sandbox.process.launcher import hierarchies
+from kernelwright.evaluator.sandbox.isolation.cgroups import hierarchies
 from tests.evaluator.sandbox.processes import DAEMON, eventually, leftover_names, pipe, read
 
 if TYPE_CHECKING:
