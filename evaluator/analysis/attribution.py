@@ -53,18 +53,16 @@ def attribute(
 ) -> Attribution:
     """The attribution of a candidate; `trouble` says why there is no trace."""
     named = kernel_names(source)
-    own_ms = library_ms = 0.0
     own: list[TraceEvent] = []
     others: list[TraceEvent] = []
     for event in events:
         if event.ms <= 0 or _NEUTRAL.match(event.name):
             continue
         if _is_own(event, symbols, named):
-            own_ms += event.ms
             own.append(event)
-        else:
-            library_ms += event.ms if event.kind != "call" else 0.0
+        elif event.kind != "call":
             others.append(event)
+    own_ms, library_ms = (sum(event.ms for event in part) for part in (own, others))
     if own_ms + library_ms <= 0:
         return _without_trace(symbols, named, trouble)
     share = own_ms / (own_ms + library_ms)
@@ -199,5 +197,5 @@ def _without_trace(symbols: Symbols, named: frozenset[str], trouble: str) -> Att
 
 def _shown(own: Iterable[TraceEvent], others: Iterable[TraceEvent]) -> tuple[str, ...]:
     marked = [(event.ms, f"own: {event.name}") for event in own]
-    marked += [(event.ms, f"library: {event.name}") for event in others if event.kind != "call"]
+    marked += [(event.ms, f"library: {event.name}") for event in others]
     return tuple(text[:160] for _, text in sorted(marked, reverse=True)[: policy.SHOWN_KERNELS])
