@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from functools import cache
-from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
@@ -47,8 +46,7 @@ def probe() -> SandboxProbe:
     """Try every tier, once per process."""
     with Launcher() as launcher:
         bubblewrapped = _probe_bubblewrap(launcher)
-        confined, features = _probe_confined(launcher)
-    program = find_bubblewrap()
+        confined = _probe_confined(launcher)
     return SandboxProbe(
         tiers=MappingProxyType(
             {
@@ -57,13 +55,8 @@ def probe() -> SandboxProbe:
                 SandboxTier.NONE: TierProbe(works=True, reason="", gaps=(NONE_GAP,)),
             }
         ),
-        bubblewrap=program.path if program else None,
-        bubblewrap_version=program.version if program else "",
-        user_namespaces="user" in features or _has_user_namespaces(),
-        landlock_abi=landlock_tier.abi(),
         seccomp=seccomp.architecture() is not None,
         limits=hierarchies().limits,
-        freezer=hierarchies().freezing,
         dedicated_uid=gives_users(SandboxTier.BUBBLEWRAP),
     )
 
@@ -102,14 +95,14 @@ def _probe_bubblewrap(launcher: Launcher) -> TierProbe:
     return TierProbe(works=True, reason="", gaps=tuple(gaps))
 
 
-def _probe_confined(launcher: Launcher) -> tuple[TierProbe, frozenset[str]]:
+def _probe_confined(launcher: Launcher) -> TierProbe:
     if not landlock_tier.abi() or seccomp.architecture() is None:
         reason = f"this kernel has no Landlock, so files would lie open: {INSTALL}, or {LAST_RESORT}"
-        return TierProbe(works=False, reason=reason), frozenset()
+        return TierProbe(works=False, reason=reason)
     try:
         trial = _try(launcher, SandboxTier.CONFINED)
     except MachineError as error:
-        return TierProbe(works=False, reason=f"{error}; {INSTALL}, or {LAST_RESORT}"), frozenset()
+        return TierProbe(works=False, reason=f"{error}; {INSTALL}, or {LAST_RESORT}")
     features = trial.features
     gaps = [gap for name, gap in NAMESPACE_GAPS if name not in features]
     if os.geteuid() == 0 and trial.report.uid == "own":
@@ -117,7 +110,7 @@ def _probe_confined(launcher: Launcher) -> tuple[TierProbe, frozenset[str]]:
     gaps.append("file names and metadata outside its binds can be seen (stat), contents cannot be read")
     if landlock_tier.abi() < 6 and "pid" not in features and trial.report.uid == "own":
         gaps.append("may kill processes of the same user, its reaper included (Landlock before version 6)")
-    return TierProbe(works=True, reason="", gaps=(*gaps, *COMMON_GAPS, *_limit_gaps())), features
+    return TierProbe(works=True, reason="", gaps=(*gaps, *COMMON_GAPS, *_limit_gaps()))
 
 
 def _try(launcher: Launcher, tier: SandboxTier) -> SandboxedProcess:
@@ -140,13 +133,3 @@ def _limit_gaps() -> list[str]:
     if hierarchies().limits != "rlimits":
         return []
     return ["memory beyond its limit for up to a tenth of a second: no writable cgroup, only a watchdog"]
-
-
-def _has_user_namespaces() -> bool:
-    """True where the kernel's settings allow them; a security module may still refuse."""
-    switches = {"/proc/sys/user/max_user_namespaces": "0", "/proc/sys/kernel/unprivileged_userns_clone": "0"}
-    if not Path("/proc/self/ns/user").exists():
-        return False
-    return not any(
-        Path(file).exists() and Path(file).read_text().strip() == off for file, off in switches.items()
-    )

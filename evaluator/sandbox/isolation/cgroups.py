@@ -40,12 +40,6 @@ class Hierarchies:
             return "cgroup v2"
         return "cgroup v1" if self.memory and self.pids else "rlimits"
 
-    @property
-    def freezing(self) -> str:
-        if self.unified:
-            return "cgroup v2"
-        return "cgroup v1" if self.freezer else "signals"
-
     def folders(self) -> tuple[Path, ...]:
         used = (self.memory, self.pids, self.freezer, self.unified)
         return tuple(dict.fromkeys(folder for folder in used if folder))

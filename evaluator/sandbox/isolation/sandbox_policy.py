@@ -80,16 +80,8 @@ class SandboxProbe:
     """The sandboxing features of this machine."""
 
     tiers: Mapping[SandboxTier, TierProbe]
-    bubblewrap: Path | None
-    bubblewrap_version: str
-    """Empty without bubblewrap."""
-    user_namespaces: bool
-    landlock_abi: int
-    """0 without Landlock."""
     seccomp: bool
     limits: str
     """Mechanism that limits memory and tasks: `cgroup v2`, `cgroup v1` or `rlimits`."""
-    freezer: str
-    """Mechanism that freezes a tree: `cgroup v2`, `cgroup v1` or `signals`."""
     dedicated_uid: bool
     """True where each sandbox gets a uid of its own (under root)."""
