@@ -140,16 +140,6 @@ class ControlGroup:
             return _field(self._unified / "memory.events", "oom_kill")
         return _field(self._memory / "memory.oom_control", "oom_kill") if self._memory else 0
 
-    def peak_memory_bytes(self) -> int | None:
-        """Most memory it held, page cache included; None where nothing counted."""
-        if self._unified and self._hierarchies.unified_limits:
-            file = self._unified / "memory.peak"
-        elif self._memory:
-            file = self._memory / "memory.max_usage_in_bytes"
-        else:
-            return None
-        return int(file.read_text()) if file.exists() else None
-
     def remove(self) -> bool:
         """Kill the rest and remove the groups; False when a process does not die."""
         gone = [cleanup.remove_cgroup(str(folder)) for folder in reversed(self._folders)]

@@ -42,7 +42,6 @@ class SandboxPolicy:
     binds: tuple[Bind, ...] = ()
     devices: tuple[Path, ...] = ()
     """Device nodes to pass; when there are any, /sys and /proc/driver/nvidia are visible too."""
-    working_directory: str = "/tmp"
     cpu_s: float | None = None
     """CPU time of one process."""
     niceness: int = 0
@@ -60,8 +59,6 @@ class ExitReport:
     """The signal that ended it."""
     out_of_memory: bool
     """Its memory limit ended it; `reason` tells a counted kill from a guess."""
-    peak_memory_bytes: int | None
-    """Most memory the tree held, or its largest process where nothing counted the tree; None if unknown."""
     reason: str
     """One line for people."""
 

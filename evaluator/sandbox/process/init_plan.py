@@ -31,17 +31,16 @@ class SandboxFeatures:
 def plan(
     argv: Sequence[str], policy: SandboxPolicy, fds: Sequence[int], features: SandboxFeatures
 ) -> Mapping[str, object]:
-    environment, directory = dict(policy.environment), policy.working_directory
+    environment = dict(policy.environment)
     if features.scratch:
         environment = {
             name: landlock_tier.relocated(value, features.scratch) for name, value in environment.items()
         }
-        directory = landlock_tier.relocated(directory, features.scratch)
     confined = policy.tier is SandboxTier.CONFINED
     return {
         "argv": [os.fsencode(word) for word in argv],
         "environment": {os.fsencode(name): os.fsencode(value) for name, value in environment.items()},
-        "directory": directory,
+        "directory": str(features.scratch or "/tmp"),
         "fds": list(fds),
         "forked": features.forked,
         "rlimits": _rlimits(policy, features),

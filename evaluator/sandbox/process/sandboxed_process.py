@@ -110,7 +110,6 @@ class SandboxedProcess:
         self._killed_for = ""
         self._over_memory = False
         self._status: int | None = None
-        self._peak_bytes: int | None = None
         self._ended: ExitReport | None = None
 
     def poll(self) -> ExitReport | None:
@@ -222,9 +221,8 @@ class SandboxedProcess:
             self._gone.set()
             return None
         for line in lines:
-            words = line.rest.split()
-            if line.word == "exited" and len(words) == 2 and all(map(str.isdecimal, words)):
-                self._status, self._peak_bytes = int(words[0]), int(words[1]) * process_tree.KIB
+            if line.word == "exited" and line.rest.isdecimal():
+                self._status = int(line.rest)
         return 0.0
 
     def enforce_limits(self) -> bool:
@@ -238,7 +236,6 @@ class SandboxedProcess:
                 self._kill_all(f"ran {started} tasks at once, {self._policy.processes} allowed (watchdog)")
         if not group.bounds_memory:
             held = process_tree.resident_bytes(*self._processes.roots)
-            self._peak_bytes = max(held, self._peak_bytes or 0)
             if held > self._policy.memory_bytes:
                 self._over_memory = True
                 self._kill_all(f"held {held} bytes of memory, {self._policy.memory_bytes} allowed (watchdog)")
@@ -268,15 +265,15 @@ class SandboxedProcess:
             except subprocess.TimeoutExpired:
                 raise MachineError(_hanging(self._processes.init)) from None
             self._gone.wait(OUTPUT_S)
-            kills, peak = group.memory_kills(), group.peak_memory_bytes()
+            kills = group.memory_kills()
             if not self._resources.release():
                 raise MachineError(_hanging(self._processes.init))
             self._capture.ended.wait(OUTPUT_S)
-            self._ended = self._report(kills, peak if peak is not None else self._peak_bytes)
+            self._ended = self._report(kills)
         self._on_end(self)
         return self._ended
 
-    def _report(self, kills: int, peak_bytes: int | None) -> ExitReport:
+    def _report(self, kills: int) -> ExitReport:
         status = signal.SIGKILL if self._status is None else self._status
         number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else None
         returncode = None if number else os.WEXITSTATUS(status)
@@ -288,7 +285,7 @@ class SandboxedProcess:
             out_of_memory, reason = True, f"{ended}; {limit} killed {kills} processes (counted by the kernel)"
         elif returncode and self._limits_data_size() and OUT_OF_MEMORY_TEXTS.search(self._capture.text()):
             out_of_memory, reason = True, f"{ended}; it complained of {limit} (guessed from its output)"
-        return ExitReport(returncode, number, out_of_memory, peak_bytes, reason or "ended")
+        return ExitReport(returncode, number, out_of_memory, reason or "ended")
 
     def _limits_data_size(self) -> bool:
         return not self._resources.group.bounds_memory and not self._policy.devices
