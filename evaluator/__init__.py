@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from kernelwright.evaluator.analysis.sanitizers import find_cuda_tool
 from kernelwright.evaluator.analysis.screening_report import KernelScreening, screen_source
 from kernelwright.evaluator.backends.backend import Backend, Package
 from kernelwright.evaluator.backends.registry import BACKENDS, check_packages, find_backend, guess_backend
 from kernelwright.evaluator.building.build_cache import PackedBuild
 from kernelwright.evaluator.building.builds_elsewhere import BuildsElsewhere, store_builds
 from kernelwright.evaluator.building.full_header_check import FullHeaderBuild
-from kernelwright.evaluator.daemon import DaemonStatus, evaluate_warm, running_daemons, stop_daemons
+from kernelwright.evaluator.daemon.client import evaluate_warm, running_daemons, stop_daemons
+from kernelwright.evaluator.daemon.messages import DaemonStatus
 from kernelwright.evaluator.driver.cancellation import CancelToken
 from kernelwright.evaluator.driver.preflight import check_ready
 from kernelwright.evaluator.evaluator import Evaluator, default_cache, evaluate
-from kernelwright.evaluator.host.atomic_file import write_whole
+from kernelwright.evaluator.host.files import read_regular, write_whole
 from kernelwright.evaluator.host.hardware import (
     Concurrency,
     cpu_name,
@@ -20,7 +22,6 @@ from kernelwright.evaluator.host.hardware import (
     gpus,
     resolve_devices,
 )
-from kernelwright.evaluator.host.regular_file import read_regular
 from kernelwright.evaluator.host.trace import begin as begin_trace
 from kernelwright.evaluator.host.trace import is_on as is_traced
 from kernelwright.evaluator.kernel_library import SandboxedKernel, load_kernel, screen_kernel
@@ -122,6 +123,7 @@ __all__ = [
     "evaluate_warm",
     "evaluations_at_once",
     "find_backend",
+    "find_cuda_tool",
     "find_problems",
     "gpus",
     "guess_backend",

@@ -29,8 +29,8 @@ from kernelwright.evaluator.driver.processes.runtime_image import RuntimeImage
 from kernelwright.evaluator.driver.referee_client import EvaluatorResources, RefereeClient
 from kernelwright.evaluator.driver.referee_pool import RefereePool
 from kernelwright.evaluator.driver.stage_timer import OnStage, StageTimer
-from kernelwright.evaluator.host.gpu_state import GpuStates
 from kernelwright.evaluator.host.hardware import (
+    GpuStates,
     cpu_name,
     gpu_of,
     gpus,
@@ -54,7 +54,7 @@ from kernelwright.evaluator.schema.evaluation import (
 from kernelwright.evaluator.schema.problem import Problem
 from kernelwright.evaluator.schema.problem_report import ProblemReport
 from kernelwright.evaluator.schema.problem_signature import ProblemSignature
-from kernelwright.evaluator.schema.source_version import distribution_version, identity, source_sha
+from kernelwright.evaluator.schema.source_version import identity, source_sha
 
 T = TypeVar("T")
 _IDLE_REFEREES: Final = 2
@@ -183,7 +183,7 @@ class Evaluator:
         # A problem has no backend: it is inspected where any could be evaluated, on a GPU if there is one.
         device = resolve_device(config.device, "cuda" if gpus() else "cpp")
         with self._inspector(config, device) as inspector:
-            return inspector.vet(problem, config, version=distribution_version())
+            return inspector.vet(problem, config)
 
     def signature(self, problem: Problem, config: EvaluationConfig | None = None) -> ProblemSignature:
         """Describe a problem by its sizes alone; nothing of it is computed. Remembered by content.

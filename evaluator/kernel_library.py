@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernelwright.evaluator.analysis.screening_report import KernelScreening, screen_source
 from kernelwright.evaluator.evaluator import Evaluator
-from kernelwright.evaluator.host.regular_file import read_regular
+from kernelwright.evaluator.host.files import read_regular
 from kernelwright.evaluator.schema.candidate import Candidate
 from kernelwright.evaluator.schema.config import EvaluationConfig
 from kernelwright.evaluator.schema.errors import ConfigError

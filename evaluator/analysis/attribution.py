@@ -53,18 +53,16 @@ def attribute(
 ) -> Attribution:
     """The attribution of a candidate; `trouble` says why there is no trace."""
     named = kernel_names(source)
-    own_ms = library_ms = 0.0
     own: list[TraceEvent] = []
     others: list[TraceEvent] = []
     for event in events:
         if event.ms <= 0 or _NEUTRAL.match(event.name):
             continue
         if _is_own(event, symbols, named):
-            own_ms += event.ms
             own.append(event)
-        else:
-            library_ms += event.ms if event.kind != "call" else 0.0
+        elif event.kind != "call":
             others.append(event)
+    own_ms, library_ms = (sum(event.ms for event in part) for part in (own, others))
     if own_ms + library_ms <= 0:
         return _without_trace(symbols, named, trouble)
     share = own_ms / (own_ms + library_ms)
@@ -105,8 +103,6 @@ def kernel_functions(tree: ast.Module) -> Iterator[str]:
                 yield name
             case ast.Call(func=mark, args=[ast.Name(id=name), *_]) if _is_authoring(mark):
                 yield name
-            case _:
-                continue
 
 
 def _loaded(source: str) -> Iterator[str]:
@@ -121,8 +117,6 @@ def _loaded(source: str) -> Iterator[str]:
             case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=called)):
                 if _dotted(called)[-1:] in (["load_inline"], ["load"]):
                     built.add(name)
-            case _:
-                continue
     for node in ast.walk(tree):
         match node:
             case ast.Call(args=[ast.Name(id=name)]) if name in built:
@@ -131,8 +125,6 @@ def _loaded(source: str) -> Iterator[str]:
                 continue
             case ast.Call(func=called) if _LOADERS.intersection(_dotted(called)):
                 yield ".".join(_dotted(called))
-            case _:
-                continue
 
 
 def _is_authoring(mark: ast.expr) -> bool:
@@ -205,5 +197,5 @@ def _without_trace(symbols: Symbols, named: frozenset[str], trouble: str) -> Att
 
 def _shown(own: Iterable[TraceEvent], others: Iterable[TraceEvent]) -> tuple[str, ...]:
     marked = [(event.ms, f"own: {event.name}") for event in own]
-    marked += [(event.ms, f"library: {event.name}") for event in others if event.kind != "call"]
+    marked += [(event.ms, f"library: {event.name}") for event in others]
     return tuple(text[:160] for _, text in sorted(marked, reverse=True)[: policy.SHOWN_KERNELS])

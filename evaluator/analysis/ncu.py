@@ -9,7 +9,6 @@ from __future__ import annotations
 import csv
 import os
 import re
-import shutil
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -23,8 +22,7 @@ from kernelwright.evaluator.analysis.policy import (
     MAX_STALLS,
     MIN_STALL_CYCLES,
 )
-from kernelwright.evaluator.analysis.sanitizers import unseen_binds
-from kernelwright.evaluator.sandbox import SandboxPolicy
+from kernelwright.evaluator.sandbox import SandboxPolicy, unseen_binds
 from kernelwright.evaluator.schema.evaluation import KernelCounters
 
 COUNTERS: Final = "ncu"
@@ -70,14 +68,6 @@ _STALLS: Final = {
 _REFUSED: Final = re.compile(r"ERR_NVGPUCTRPERM|[Ll]ibraryNotLoaded|==ERROR==[^\n]*")
 
 
-def find_ncu() -> Path | None:
-    homes = [os.environ.get(name) for name in ("CUDA_HOME", "CUDA_PATH")]
-    places = [Path(home) / "bin" / "ncu" for home in (*homes, "/usr/local/cuda", "/opt/cuda") if home]
-    found = shutil.which("ncu")
-    places = ([Path(found)] if found else []) + places
-    return next((path.resolve() for path in places if os.access(path, os.X_OK)), None)
-
-
 def why_not(ncu: Path | None, *, parameters: Path = _DRIVER_PARAMETERS) -> str:
     """The reason why nothing can be counted here; empty when it can be tried."""
     if ncu is None:
@@ -96,13 +86,8 @@ class NcuRun:
     """One process under ncu: its command, sandbox policy and counters."""
 
     ncu: Path
-    tool: str = COUNTERS
     log: int = field(init=False)
     """Descriptor of ncu's own log, an anonymous file that candidates do not print to."""
-    libraries: list[Path] = field(default_factory=list)
-    """Libraries built for the process."""
-    sources: dict[str, str] = field(default_factory=dict)
-    """Compiled texts by file name."""
 
     def __post_init__(self) -> None:
         self.log = os.memfd_create("counters")

@@ -51,5 +51,3 @@ def _texts(tree: ast.Module) -> Iterator[tuple[int, str]]:
                 yield node.lineno, octets.decode("latin-1")
             case ast.Attribute(attr=name) | ast.Name(id=name):
                 yield node.lineno, name
-            case _:
-                continue

@@ -12,7 +12,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -33,8 +33,7 @@ from kernelwright.evaluator.analysis.sanitizer_reports import (
     read_address_sanitizer,
     read_compute_sanitizer,
 )
-from kernelwright.evaluator.sandbox import Bind, SandboxPolicy, python_binds
-from kernelwright.evaluator.sandbox.isolation.mounts import SYSTEM
+from kernelwright.evaluator.sandbox import SandboxPolicy, unseen_binds
 from kernelwright.evaluator.schema.evaluation import Status
 
 ADDRESS: Final = "address"
@@ -72,7 +71,7 @@ class Sanitizers:
 
 @cache
 def find_sanitizers(compiler: Path | None) -> Sanitizers:
-    return Sanitizers(_find_compute_sanitizer(), _find_runtime(compiler) if compiler else ())
+    return Sanitizers(find_cuda_tool("compute-sanitizer"), _find_runtime(compiler) if compiler else ())
 
 
 @dataclass(slots=True)
@@ -244,24 +243,16 @@ def _qualified(function: str) -> tuple[str, ...]:
     return tuple(part for part in name.split("::") if re.fullmatch(r"[\w$]+", part))
 
 
-def unseen_binds(needed: Iterable[Path], binds: Iterable[Bind]) -> tuple[Bind, ...]:
-    """Binds of the paths that a sandbox does not see anyway."""
-    seen = [*map(Path, SYSTEM), *(bind.target or bind.source for bind in (*python_binds(), *binds))]
-    return tuple(Bind(path) for path in needed if not any(path.is_relative_to(folder) for folder in seen))
-
-
-def _find_compute_sanitizer() -> Path | None:
-    homes = [os.environ.get(name) for name in ("CUDA_HOME", "CUDA_PATH")]
-    found = shutil.which("compute-sanitizer")
-    places = [Path(found)] if found else []
-    for home in (*homes, "/usr/local/cuda", "/opt/cuda"):
-        if home:
-            folders = ("bin", "compute-sanitizer", "extras/compute-sanitizer")
-            places += [Path(home) / folder / "compute-sanitizer" for folder in folders]
+def find_cuda_tool(name: str) -> Path | None:
+    """A program of the CUDA toolkit: on PATH, in the toolkit's usual folders, or in a wheel of NVIDIA's."""
+    homes = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda", "/opt/cuda"]
+    parts = ("bin", "compute-sanitizer", "extras/compute-sanitizer")
+    folders = [Path(home) / part for home in homes if home for part in parts]
     spec = importlib.util.find_spec("nvidia")
     for root in spec.submodule_search_locations or () if spec else ():
-        places += sorted(Path(root).glob("*/compute-sanitizer/compute-sanitizer"))
-    return next((path.resolve() for path in places if os.access(path, os.X_OK)), None)
+        folders += sorted(Path(root).glob("*/compute-sanitizer"))
+    found = shutil.which(name) or shutil.which(name, path=os.pathsep.join(map(str, folders)))
+    return Path(found).resolve() if found else None
 
 
 def _find_runtime(compiler: Path) -> tuple[Path, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Final
 
 from kernelwright.evaluator.analysis.policy import MAX_FINDINGS, SCREENING_CHARACTERS
@@ -51,7 +52,7 @@ def screen_source(
     candidate: Candidate, scored_sha: str, scores: Sequence[Evaluation], origin: Mapping[str, object]
 ) -> KernelScreening:
     """Screen a saved kernel; `origin` is its recorded provenance, text that others wrote."""
-    findings = [*screen(candidate), *_reaches(candidate.source)]
+    findings = [*screen(candidate), *islice(_reaches(candidate.source), MAX_FINDINGS)]
     named = [f"{name} {value}" for name, value in origin.items() if value not in (None, "")]
     return KernelScreening(
         sha=candidate.sha,
@@ -63,11 +64,9 @@ def screen_source(
 
 
 def _reaches(source: str) -> Iterator[Finding]:
-    found = 0
     for number, line in enumerate(source.splitlines(), 1):
         for message, expression in _PATTERNS:
-            if found < MAX_FINDINGS and expression.search(line):
-                found += 1
+            if expression.search(line):
                 yield Finding(rule="reach", line=number, message=message)
 
 

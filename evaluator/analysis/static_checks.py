@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import re
+from collections.abc import Iterator
 from itertools import islice
 from typing import Final
 
@@ -49,7 +50,8 @@ def screen(candidate: Candidate) -> tuple[Finding, ...]:
     if not _defines_model(tree):
         return (_fatal("contract", None, "the module defines no ModelNew at its top level"),)
     try:
-        findings = (*_suspicious_lines(source), *_looking_away(source))
+        findings = [*islice(_suspicious_lines(source), MAX_FINDINGS)]
+        findings += islice(_looking_away(source), MAX_FINDINGS)
         return (*findings, *_without_kernel(tree, find_backend(candidate.backend)))
     except (RecursionError, MemoryError):  # these findings are advice
         return ()
@@ -64,38 +66,28 @@ def _defines_model(tree: ast.Module) -> bool:
                 return True
             case ast.alias(name=name, asname=asname) if (asname or name) == "ModelNew":
                 return True
-            case _:
-                continue
     return False
 
 
-def _suspicious_lines(source: str) -> list[Finding]:
-    found = (
-        Finding(rule=rule, line=number, message=message)
-        for number, line in enumerate(source.splitlines(), 1)
-        if line and _WORDS.search(line)
-        for rule, expression, message in _PATTERNS
-        if expression.search(line.partition("#")[0])
-    )
-    return list(islice(found, MAX_FINDINGS))
+def _suspicious_lines(source: str) -> Iterator[Finding]:
+    for number, line in enumerate(source.splitlines(), 1):
+        if line and _WORDS.search(line):
+            for rule, expression, message in _PATTERNS:
+                if expression.search(line.partition("#")[0]):
+                    yield Finding(rule=rule, line=number, message=message)
 
 
-def _looking_away(source: str) -> list[Finding]:
-    found = (
-        Finding(
-            rule="sanitizer", line=line, message=f"names {word}: a sanitizer's clean report does not count"
-        )
-        for line, word in words_of_module(source)
-    )
-    return list(islice(found, MAX_FINDINGS))
+def _looking_away(source: str) -> Iterator[Finding]:
+    for line, word in words_of_module(source):
+        message = f"names {word}: a sanitizer's clean report does not count"
+        yield Finding(rule="sanitizer", line=line, message=message)
 
 
-def _without_kernel(tree: ast.Module, backend: Backend) -> list[Finding]:
-    if not backend.decorators or any(True for _ in kernel_functions(tree)):
-        return []
-    marks = " or ".join(f"@{mark}" for mark in backend.decorators)
-    message = f"no function of the module is marked {marks}: {backend.language} has nothing to compile"
-    return [Finding(rule="no_kernel", message=message)]
+def _without_kernel(tree: ast.Module, backend: Backend) -> Iterator[Finding]:
+    if backend.decorators and not any(True for _ in kernel_functions(tree)):
+        marks = " or ".join(f"@{mark}" for mark in backend.decorators)
+        message = f"no function of the module is marked {marks}: {backend.language} has nothing to compile"
+        yield Finding(rule="no_kernel", message=message)
 
 
 def _fatal(rule: str, line: int | None, message: str) -> Finding:

@@ -21,8 +21,9 @@ from pydantic import Base64Bytes, Field, ValidationError
 
 from kernelwright.evaluator.building.policy import CACHE_BYTES, CACHE_FULLNESS_AFTER_EVICTION, ENTRY_IN_USE_S
 from kernelwright.evaluator.host import file_lock
-from kernelwright.evaluator.host.atomic_file import write_whole
+from kernelwright.evaluator.host.files import sha256_file, write_whole
 from kernelwright.evaluator.host.policy import BUILD_WAIT_S
+from kernelwright.evaluator.sandbox.process.cleanup import namespace
 from kernelwright.evaluator.schema.errors import MachineError
 from kernelwright.evaluator.schema.record import Record
 
@@ -66,7 +67,7 @@ class BuildCache:
         folder = self._folder(key)
         try:
             entry = CacheEntry.model_validate_json((folder / "entry.json").read_bytes())
-            intact = not entry.ok or _sha256_file(self.shared_object(key)) == entry.sha256
+            intact = not entry.ok or sha256_file(self.shared_object(key)) == entry.sha256
         except FileNotFoundError:
             return None
         except (OSError, ValidationError):
@@ -75,7 +76,8 @@ class BuildCache:
             with _disk_faults(folder):
                 self._remove(folder)
             return None
-        _touch(folder)
+        with suppress(OSError):  # evicted, or a read-only cache
+            os.utime(folder)
         return entry
 
     def has(self, key: str) -> bool:
@@ -135,7 +137,7 @@ class BuildCache:
         """A private folder on the store's file system, removed afterwards unless published."""
         with _disk_faults(self._staging):
             self._sweep_staging()
-            folder = self._staging / f"{os.getpid()}-{time.monotonic_ns()}"
+            folder = self._staging / f"{_machine()}-{os.getpid()}-{time.monotonic_ns()}"
             folder.mkdir()
         try:
             yield folder
@@ -193,12 +195,10 @@ class BuildCache:
         return self._entries / key[:2] / key
 
     def _remove(self, folder: Path) -> None:
-        removed = self._staging / f"{os.getpid()}-{time.monotonic_ns()}-evicted"
-        try:
+        removed = self._staging / f"{_machine()}-{os.getpid()}-{time.monotonic_ns()}"
+        with suppress(FileNotFoundError):
             folder.rename(removed)
-        except FileNotFoundError:
-            return
-        shutil.rmtree(removed, ignore_errors=True)
+            shutil.rmtree(removed, ignore_errors=True)
 
     def _evict(self) -> None:
         used = [(path, path.stat().st_mtime, _size(path)) for path in self._entries.glob("*/*")]
@@ -213,10 +213,16 @@ class BuildCache:
             total -= size
 
     def _sweep_staging(self) -> None:
+        """Remove what processes of this machine left that are gone; others may share the store."""
         for folder in self._staging.iterdir():
-            owner = folder.name.partition("-")[0]
-            if owner != str(os.getpid()) and not Path("/proc", owner).exists():
+            machine, _, name = folder.name.rpartition("-")[0].rpartition("-")
+            if machine == _machine() and not Path("/proc", name).exists():
                 shutil.rmtree(folder, ignore_errors=True)
+
+
+def _machine() -> str:
+    """This host and its pid namespace, within which process numbers mean something."""
+    return f"{os.uname().nodename}-{namespace()}"
 
 
 @contextmanager
@@ -236,17 +242,10 @@ def _lock(path: Path, wait_s: float) -> int:
             who = file_lock.holders(descriptor)
             os.close(descriptor)
             raise MachineError(f"waited {wait_s:g} s for {who} to build {path.name}; let it end, or end it")
-        try:
+        with suppress(FileNotFoundError):
             if os.fstat(descriptor).st_ino == path.stat().st_ino:
                 return descriptor
-        except FileNotFoundError:
-            pass
         os.close(descriptor)
-
-
-def _sha256_file(path: Path) -> str:
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def _sync(path: Path) -> None:
@@ -255,13 +254,6 @@ def _sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _touch(folder: Path) -> None:
-    try:
-        os.utime(folder)
-    except OSError:
-        return  # evicted, or a read-only cache
 
 
 def _size(folder: Path) -> int:

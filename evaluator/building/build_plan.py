@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from kernelwright.evaluator.building.build_request import BuildRequest
+from kernelwright.evaluator.building.build_request import BuildRequest, InvalidRequest
 from kernelwright.evaluator.building.flags import Flags
 from kernelwright.evaluator.building.toolchain import Cuda, Toolchain
 from kernelwright.evaluator.schema.errors import MachineError
@@ -41,10 +41,6 @@ _NVCC_DEFAULTS: Final = (
 """Options torch passes to every nvcc run; candidates rely on them."""
 
 
-class BadRequest(ValueError):
-    """A request that is invalid without asking a compiler; the message says why."""
-
-
 @dataclass(frozen=True, slots=True)
 class HeaderSet:
     """The headers of a build, and the libraries it links besides its own objects."""
@@ -64,14 +60,13 @@ class HeaderSet:
 
 @dataclass(frozen=True, slots=True)
 class BuildPlan:
-    """One build: files to write, commands to run, and the module they make."""
+    """One build: files to write and commands to run."""
 
     tier: str
     files: Mapping[str, str]
     compile: tuple[tuple[str, ...], ...]
     link: tuple[str, ...]
-    module_name: str
-    identity: str
+    identity: str = ""
     """Of compilers, torch, Python and headers."""
 
     @property
@@ -111,14 +106,14 @@ def plan_build(
     """The files and commands that turn a request into a library.
 
     Raises:
-        BadRequest: it is invalid.
+        InvalidRequest: no compiler could build it here.
         MachineError: it needs nvcc and there is none.
     """
     if not re.fullmatch(r"[A-Za-z_]\w*", request.name):
-        raise BadRequest(f"extension name {request.name!r} is not an identifier")
+        raise InvalidRequest(f"extension name {request.name!r} is not an identifier")
     sources = _sources(request)
     if not sources:
-        raise BadRequest("no source to build")
+        raise InvalidRequest("no source to build")
     context = _Context(
         request=request,
         flags=flags,
@@ -136,7 +131,6 @@ def plan_build(
             for (path, text), made in zip(sources.items(), objects, strict=True)
         ),
         link=_link(objects, context),
-        module_name=request.name,
         identity=identity_of(toolchain, context.cuda, headers.version),
     )
 
@@ -144,13 +138,13 @@ def plan_build(
 def _sources(request: BuildRequest) -> dict[str, str]:
     for name in (*request.files, *request.sources, *request.include_paths):
         if PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts or not name:
-            raise BadRequest(f"file {name!r} lies outside the build folder")
+            raise InvalidRequest(f"file {name!r} lies outside the build folder")
     for name in (*request.sources, *request.include_paths):
         if not _PLAIN_PATH.fullmatch(name):
-            raise BadRequest(f"path {name!r} holds characters that a compiler may misread")
+            raise InvalidRequest(f"path {name!r} holds characters that a compiler may misread")
     missing = [name for name in request.sources if name not in request.files]
     if missing:
-        raise BadRequest(f"source {missing[0]!r} does not exist")
+        raise InvalidRequest(f"source {missing[0]!r} does not exist")
     sources = {name: request.files[name] for name in request.sources}
     if request.cpp_sources or request.functions is not None:
         sources["main.cpp"] = "\n".join(
@@ -186,7 +180,7 @@ def _cuda_for(
     if not request.with_cuda and not any(path.endswith(_CUDA_SUFFIX) for path in sources):
         return None
     if architecture is None:
-        raise BadRequest("CUDA sources cannot be built for an evaluation on the CPU")
+        raise InvalidRequest("CUDA sources cannot be built for an evaluation on the CPU")
     if toolchain.cuda is None:
         raise MachineError("no CUDA compiler found (nvcc); install the CUDA toolkit or set CUDA_HOME")
     return toolchain.cuda
@@ -212,7 +206,7 @@ def _compile(path: str, text: str, made: str, context: _Context) -> tuple[str, .
     if device is None:
         suffix = PurePosixPath(path).suffix
         if suffix not in _CXX_SUFFIXES:
-            raise BadRequest(f"source {path!r} is neither C++ nor CUDA")
+            raise InvalidRequest(f"source {path!r} is neither C++ nor CUDA")
         return (str(toolchain.cxx.path), *common, "-fPIC", standard, *flags.cxx, "-c", path, "-o", made)
     target = f"-gencode=arch=compute_{context.architecture},code=sm_{context.architecture}"
     own_standard = any(flag.lstrip("-").startswith("std=") for flag in flags.cuda)

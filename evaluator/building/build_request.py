@@ -14,7 +14,7 @@ from kernelwright.evaluator.schema.record import Record
 
 
 class InvalidRequest(ValueError):
-    """The data received is no valid build request; the message is one short line."""
+    """A build request is refused without asking a compiler; the message is one short line."""
 
 
 def _printable(text: str) -> str:
@@ -58,8 +58,6 @@ class BuildOutcome(Record):
     build: Build
     shared_object: Path | None = None
     """The published `.so` in the cache, present when `build.ok`."""
-    module_name: str = ""
-    """The name in its `PyInit_` symbol; the loader must use it."""
     sources: dict[str, str] = {}
     """Compiled texts by file name, to show lines that a report names."""
     suspect: bool = False

@@ -18,15 +18,14 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from kernelwright.evaluator.building import instrumentation
 from kernelwright.evaluator.building.build_cache import BuildCache, CacheEntry
-from kernelwright.evaluator.building.build_plan import BadRequest, BuildPlan, HeaderSet, plan_build
-from kernelwright.evaluator.building.build_request import BuildOutcome, BuildRequest
-from kernelwright.evaluator.building.flags import Flags, RefusedFlag, screen_flags
+from kernelwright.evaluator.building.build_plan import BuildPlan, HeaderSet, plan_build
+from kernelwright.evaluator.building.build_request import BuildOutcome, BuildRequest, InvalidRequest
+from kernelwright.evaluator.building.flags import Flags, instrumented_flags, screen_flags
 from kernelwright.evaluator.building.lean_headers.header_tiers import HeaderTiers
-from kernelwright.evaluator.building.lean_headers.suspicion import is_suspect
-from kernelwright.evaluator.building.policy import CACHE_BYTES, FULL_BUILD_BYTES
-from kernelwright.evaluator.building.sandboxed_build import BuildSandbox, Compiled
+from kernelwright.evaluator.building.lean_headers.suspicion import is_error_suspect, is_library_suspect
+from kernelwright.evaluator.building.policy import FULL_BUILD_BYTES
+from kernelwright.evaluator.building.sandboxed_build import BuildSandbox
 from kernelwright.evaluator.building.toolchain import Toolchain, find_toolchain
 from kernelwright.evaluator.sandbox import Launcher
 from kernelwright.evaluator.schema.config import SandboxTier
@@ -66,26 +65,18 @@ class _Waiting:
 class Builder:
     """Turns requests into libraries; usable from any thread."""
 
-    def __init__(
-        self,
-        *,
-        cache: Path,
-        launcher: Launcher,
-        tier: SandboxTier,
-        jobs: int | None = None,
-        max_bytes: int = CACHE_BYTES,
-    ) -> None:
+    def __init__(self, *, cache: Path, launcher: Launcher, tier: SandboxTier) -> None:
         """Open the cache below `cache`; compilers are looked for by the first build.
 
         Raises:
             MachineError: the cache cannot be written.
         """
-        self._cache = BuildCache(cache, max_bytes=max_bytes)
+        self._cache = BuildCache(cache)
         self._launcher = launcher
         self._tier = tier
         self._workers = len(os.sched_getaffinity(0))
-        self._slots = threading.BoundedSemaphore(jobs or self._workers)
-        self._full_slots = threading.BoundedSemaphore(_full_jobs(jobs or self._workers))
+        self._slots = threading.BoundedSemaphore(self._workers)
+        self._full_slots = threading.BoundedSemaphore(_full_jobs(self._workers))
         self._guard = threading.Lock()
         self._preparing = False
         self._running: dict[str, Future[_Result]] = {}
@@ -112,7 +103,7 @@ class Builder:
         Raises:
             MachineError: compiler, sandbox or disk failed.
         """
-        return self.tiers.prepare() is not None
+        return self.tiers.lean(make=True) is not None
 
     def prepare_ahead(self) -> None:
         """Prepare in the background; a failure is raised by the builds that need the lean headers."""
@@ -141,12 +132,12 @@ class Builder:
         try:
             flags = screen_flags(request)
             if instrumented:
-                flags = instrumentation.instrumented(flags)
+                flags = instrumented_flags(flags)
             plan_with = partial(
                 plan_build, request, flags, toolchain=self.toolchain, architecture=architecture
             )
             plan, done = self._build_with_tiers(request, plan_with, pending)
-        except (RefusedFlag, BadRequest) as fault:
+        except InvalidRequest as fault:
             return BuildOutcome(build=_refusal(request, str(fault)))
         return self._outcome(request, flags, plan, done).model_copy(update={"waited_s": pending.waited_s})
 
@@ -207,9 +198,8 @@ class Builder:
         return BuildOutcome(
             build=build,
             shared_object=library,
-            module_name=plan.module_name,
             sources=dict(plan.files),
-            suspect=library is not None and plan.tier == "lean" and is_suspect(library=library),
+            suspect=library is not None and plan.tier == "lean" and is_library_suspect(library),
         )
 
     def _once(self, plan: BuildPlan, headers: HeaderSet, pending: _Waiting) -> _Result:
@@ -252,7 +242,7 @@ class Builder:
         sandbox = self.tiers.sandbox(plan)
         with ExitStack() as stack:
             with pending.waiting():
-                precompiled = self.tiers.precompiled_for(plan) if lean else None
+                precompiled = self.tiers.precompiled_for(plan)
                 if not lean:
                     stack.enter_context(self._full_slots)
                 stack.enter_context(self._slots)
@@ -264,10 +254,11 @@ class Builder:
             if precompiled is not None and compiled.rejects_precompiled:
                 compiled = run()
             seconds = time.monotonic() - started
+            is_fault = compiled.reproducible and not compiled.ok
             entry = CacheEntry(
                 ok=compiled.ok,
                 log=compiled.log,
-                retry=lean and _is_failure_suspect(compiled, headers),
+                retry=lean and is_fault and is_error_suspect(compiled.log, headers.include_dirs),
                 sha256=compiled.sha256,
                 size=compiled.size,
             )
@@ -282,12 +273,6 @@ class Builder:
 
 def _would_gain(plan: BuildPlan) -> bool:
     return any(name in text for name in _TORCH_INCLUDES for text in plan.files.values())
-
-
-def _is_failure_suspect(compiled: Compiled, headers: HeaderSet) -> bool:
-    if compiled.ok or not compiled.reproducible:
-        return False
-    return is_suspect(library=None, log=compiled.log, header_dirs=headers.include_dirs)
 
 
 def _full_jobs(cores: int) -> int:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 import sys
 import tempfile
-from collections.abc import Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -26,8 +24,8 @@ from kernelwright.evaluator.building.policy import (
     LOG_TAIL,
 )
 from kernelwright.evaluator.building.toolchain import Toolchain
-from kernelwright.evaluator.sandbox import Bind, Launcher, SandboxPolicy, python_binds
-from kernelwright.evaluator.sandbox.isolation.mounts import SYSTEM
+from kernelwright.evaluator.host.files import sha256_file
+from kernelwright.evaluator.sandbox import Launcher, SandboxPolicy, python_binds, unseen_binds
 from kernelwright.evaluator.schema.config import SandboxTier
 from kernelwright.evaluator.schema.errors import MachineError
 
@@ -98,7 +96,7 @@ class BuildSandbox:
             streams.insert(1, stack.enter_context(library.open("w+b")))
             fds = tuple(stream.fileno() for stream in streams)
             argv = [sys.executable, "-I", "-S", str(_SCRIPT), *map(str, fds)]
-            sandboxed = self.launcher.start(argv, self._policy(timeout_s), fds=fds)
+            sandboxed = self.launcher.start(argv, self._policy(timeout_s, (*self.folders, _SCRIPT)), fds=fds)
             try:
                 ended = sandboxed.wait(timeout_s)
             finally:
@@ -123,8 +121,7 @@ class BuildSandbox:
         Raises:
             MachineError: the sandbox could not be started.
         """
-        policy = replace(self._policy(timeout_s), binds=_binds((*self.toolchain.folders(), *places)))
-        sandboxed = self.launcher.start(argv, policy)
+        sandboxed = self.launcher.start(argv, self._policy(timeout_s, places))
         try:
             ended = sandboxed.wait(timeout_s)
         finally:
@@ -134,7 +131,8 @@ class BuildSandbox:
         output = sandboxed.output()[-CHECK_OUTPUT_CHARACTERS:]
         return f"{output} {ended.reason if ended else 'it did not finish'}".strip()
 
-    def _policy(self, timeout_s: float) -> SandboxPolicy:
+    def _policy(self, timeout_s: float, places: tuple[Path, ...]) -> SandboxPolicy:
+        """Bounds of a build that sees the toolchain and these places."""
         return SandboxPolicy(
             tier=self.tier,
             memory_bytes=BUILD_MEMORY_BYTES,
@@ -147,7 +145,7 @@ class BuildSandbox:
                 "TMPDIR": "/tmp",
                 "LC_ALL": "C",
             },
-            binds=_binds((*self.toolchain.folders(), *self.folders, _SCRIPT)),
+            binds=(*python_binds(), *unseen_binds((*self.toolchain.folders(), *places))),
             cpu_s=timeout_s,
             niceness=BUILD_NICENESS,
         )
@@ -164,27 +162,13 @@ def _searching(command: tuple[str, ...], first: Path | None, toolchain: Toolchai
     return (command[0], "-isystem", str(first), *words)
 
 
-def _binds(places: Iterable[Path]) -> tuple[Bind, ...]:
-    python = python_binds()
-    seen = [*map(Path, SYSTEM), *(bind.target or bind.source for bind in python)]
-    missing = [
-        place
-        for place in places
-        if not any(place.is_relative_to(folder) for folder in seen)
-        # Never a parent of system folders, such as / for a compiler in a folder below it.
-        and not any(Path(folder).is_relative_to(place) for folder in SYSTEM)
-    ]
-    return (*python, *(Bind(place) for place in missing))
-
-
 def _result(steps: list[dict[str, Any]], library: Path) -> Compiled:  # Any: JSON of our own script
     failed = [step for step in steps if step["returncode"] != 0]
     if failed and failed[0]["argv0"] == "deliver" and "No space left" in failed[0]["log"]:
         raise MachineError(f"no disk space left at {library.parent}")
     if not failed:
-        with library.open("rb") as stream:
-            digest = hashlib.file_digest(stream, "sha256").hexdigest()
-        return Compiled(ok=True, log="", reproducible=True, sha256=digest, size=library.stat().st_size)
+        size = library.stat().st_size
+        return Compiled(ok=True, log="", reproducible=True, sha256=sha256_file(library), size=size)
     log = (
         "\n".join(step["log"].strip() for step in failed).strip() or "the compiler failed and printed nothing"
     )

@@ -154,14 +154,10 @@ def _find_cuda() -> Cuda | None:
     if home is None:
         return None
     nvcc = home / "bin" / "nvcc"
-    vendored = sorted(Path(path) for path in _vendored_cuda_dirs())
     return Cuda(
         home=home,
         nvcc=Compiler(path=nvcc, identity=_identify(nvcc)),
-        include_dirs=(
-            home / "include",
-            *(path / "include" for path in vendored if (path / "include").is_dir()),
-        ),
+        include_dirs=(home / "include", *_vendored_cuda_includes()),
         lib_dirs=tuple(path for path in (home / "lib64", home / "lib") if path.is_dir())[:1],
     )
 
@@ -177,8 +173,8 @@ def _find_cuda_home() -> Path | None:
     return None
 
 
-def _vendored_cuda_dirs() -> list[str]:
-    """Folders of the `nvidia-*` wheels beside torch: headers a bare toolkit lacks (cuBLAS, ...)."""
+def _vendored_cuda_includes() -> list[Path]:
+    """Folders of headers in the `nvidia-*` wheels beside torch, which a bare toolkit lacks (cuBLAS, ...)."""
     spec = importlib.util.find_spec("nvidia")
     roots = list(spec.submodule_search_locations or ()) if spec else []
-    return [str(path) for root in roots for path in Path(root).iterdir() if path.is_dir()]
+    return sorted(path for root in roots for path in Path(root).glob("*/include") if path.is_dir())

@@ -12,8 +12,9 @@ from pathlib import Path
 
 from kernelwright.evaluator.daemon.endpoint import DaemonGone, Endpoint
 from kernelwright.evaluator.daemon.messages import (
+    REPLY,
+    DaemonStatus,
     Describe,
-    Description,
     Entered,
     Evaluate,
     Evaluated,
@@ -21,20 +22,19 @@ from kernelwright.evaluator.daemon.messages import (
     Reply,
     Request,
     Stop,
-    receive_reply,
+    receive,
     send,
 )
 from kernelwright.evaluator.daemon.policy import CHECK_S, LOG_TAIL, START_S, STOP_S
 from kernelwright.evaluator.driver.stage_timer import OnStage
 from kernelwright.evaluator.evaluator import default_cache, evaluate
 from kernelwright.evaluator.sandbox import strongest
+from kernelwright.evaluator.sandbox.process.cleanup import start_time
 from kernelwright.evaluator.schema.candidate import Candidate
 from kernelwright.evaluator.schema.config import EvaluationConfig, SandboxTier
 from kernelwright.evaluator.schema.errors import EvaluatorError
 from kernelwright.evaluator.schema.evaluation import Evaluation
 from kernelwright.evaluator.schema.problem import Problem
-
-DaemonStatus = Description
 
 
 def evaluate_warm(
@@ -74,24 +74,16 @@ def stop_daemons() -> list[DaemonStatus]:
     """Stop them all, cancel what they run, and wait for their end; returns those that were asked to."""
     asked = {one: answer for one in Endpoint.all() if (answer := _asked(one, Stop())) is not None}
     deadline = time.monotonic() + STOP_S
-    while any(map(_is_alive, asked.values())) and time.monotonic() < deadline:
+    while any(start_time(daemon.pid) for daemon in asked.values()) and time.monotonic() < deadline:
         time.sleep(CHECK_S / 5)
     return list(asked.values())
 
 
-def _is_alive(daemon: Description) -> bool:
-    try:
-        stat = Path(f"/proc/{daemon.pid}/stat").read_text()
-    except OSError:
-        return False
-    return stat.rpartition(")")[2].split()[0] != "Z"
-
-
-def _asked(endpoint: Endpoint, request: Describe | Stop) -> Description | None:
+def _asked(endpoint: Endpoint, request: Describe | Stop) -> DaemonStatus | None:
     """A daemon's answer; None if it is gone."""
     with suppress(DaemonGone, EvaluatorError), closing(endpoint.connect()) as connection:
         for reply in _replies(connection, request):
-            return reply if isinstance(reply, Description) else None
+            return reply if isinstance(reply, DaemonStatus) else None
     return None
 
 
@@ -104,7 +96,7 @@ def _replies(connection: Connection, request: Request) -> Iterator[Reply]:
     try:
         send(connection, request)
         while True:
-            yield receive_reply(connection)
+            yield receive(connection, REPLY)
     except (OSError, EOFError) as error:
         raise DaemonGone("the daemon ended") from error
 

@@ -8,6 +8,7 @@ reach the socket, but they cannot read the file.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
@@ -18,7 +19,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from importlib import metadata
 from multiprocessing import AuthenticationError
 from multiprocessing.connection import Connection, answer_challenge, deliver_challenge
 from pathlib import Path
@@ -31,7 +31,7 @@ from kernelwright.evaluator.daemon.policy import (
     KEY_BYTES,
 )
 from kernelwright.evaluator.host import file_lock
-from kernelwright.evaluator.schema.source_version import source_sha
+from kernelwright.evaluator.schema.source_version import distribution_version, source_sha
 
 _PREFIX: Final = "daemon-"
 _PEER: Final = struct.Struct("3i")
@@ -54,7 +54,7 @@ class Endpoint:
         facts = {
             "source": source_sha(),
             "python": sys.executable,
-            "torch": _version("torch"),
+            "torch": distribution_version("torch"),
             "cache": str(cache.absolute()),
             "environment": {
                 name: value
@@ -68,16 +68,15 @@ class Endpoint:
     @classmethod
     def all(cls) -> list[Endpoint]:
         """The daemons of this user that have a socket, alive or not."""
-        with _folder() as folder:
-            sockets = sorted(path.stem for path in _within(folder).glob(f"{_PREFIX}*.sock"))
-        return [cls(name) for name in sockets]
+        with _open_folder() as folder:
+            return [cls(name) for name in sorted(path.stem for path in folder.glob(f"{_PREFIX}*.sock"))]
 
     @contextmanager
     def starting(self, wait_s: float) -> Iterator[bool]:
         """Keep others from starting this daemon; False if somebody else does for so long."""
         descriptor = file_lock.open_lock(f"{self.name}.lock")
         try:
-            yield file_lock.lock(descriptor, file_lock.ALONE, wait_s=wait_s)
+            yield file_lock.lock(descriptor, fcntl.LOCK_EX, wait_s=wait_s)
         finally:
             os.close(descriptor)
 
@@ -88,23 +87,23 @@ class Endpoint:
             DaemonGone: nobody answers, or not as ours would.
         """
         try:
-            with _folder() as folder, socket.socket(socket.AF_UNIX) as end:
-                secret = (_within(folder) / f"{self.name}.key").read_bytes()
+            with _open_folder() as folder, socket.socket(socket.AF_UNIX) as end:
+                secret = (folder / f"{self.name}.key").read_bytes()
                 end.settimeout(HELLO_S)
-                end.connect(str(_within(folder) / f"{self.name}.sock"))
+                end.connect(str(folder / f"{self.name}.sock"))
                 return _met(end, secret, calls=True)
         except (OSError, EOFError, AuthenticationError) as error:
             raise DaemonGone(f"no daemon answers: {error}") from error
 
     def log(self) -> BinaryIO:
         """Open the file for what a daemon prints, anew."""
-        with _folder() as folder:
-            return (_within(folder) / f"{self.name}.log").open("wb")
+        with _open_folder() as folder:
+            return (folder / f"{self.name}.log").open("wb")
 
     def printed(self, most: int) -> str:
         """The end of what a daemon printed."""
-        with _folder() as folder, suppress(OSError):
-            return (_within(folder) / f"{self.name}.log").read_text("utf-8", "replace")[-most:].strip()
+        with _open_folder() as folder, suppress(OSError):
+            return (folder / f"{self.name}.log").read_text("utf-8", "replace")[-most:].strip()
         return ""
 
 
@@ -116,12 +115,12 @@ class Listening:
         self._name = endpoint.name
         self._secret = secrets.token_bytes(KEY_BYTES)
         self._socket = socket.socket(socket.AF_UNIX)
-        with _folder() as folder:
-            self._remove(folder)
-            key = _within(folder) / f"{self._name}.key"
+        with _open_folder() as folder:
+            self._remove(folder, "sock", "key")
+            key = folder / f"{self._name}.key"
             key.touch(0o600, exist_ok=False)
             key.write_bytes(self._secret)
-            self._socket.bind(str(_within(folder) / f"{self._name}.sock"))
+            self._socket.bind(str(folder / f"{self._name}.sock"))
         self._socket.listen(64)
 
     def accept(self, wait_s: float) -> Connection | None:
@@ -138,13 +137,12 @@ class Listening:
     def close(self) -> None:
         """Leave nothing behind."""
         self._socket.close()
-        with _folder() as folder:
-            self._remove(folder)
-            (_within(folder) / f"{self._name}.log").unlink(missing_ok=True)
+        with _open_folder() as folder:
+            self._remove(folder, "sock", "key", "log")
 
-    def _remove(self, folder: int) -> None:
-        for end in ("sock", "key"):
-            (_within(folder) / f"{self._name}.{end}").unlink(missing_ok=True)
+    def _remove(self, folder: Path, *ends: str) -> None:
+        for end in ends:
+            (folder / f"{self._name}.{end}").unlink(missing_ok=True)
 
 
 def _met(end: socket.socket, secret: bytes, *, calls: bool) -> Connection:
@@ -172,21 +170,10 @@ def _limit(end: socket.socket, seconds: float) -> None:
 
 
 @contextmanager
-def _folder() -> Iterator[int]:
+def _open_folder() -> Iterator[Path]:
+    """A short path to this user's folder while it is open: sockets have room for 107 characters."""
     descriptor = file_lock.open_folder()
     try:
-        yield descriptor
+        yield Path(f"/proc/self/fd/{descriptor}")
     finally:
         os.close(descriptor)
-
-
-def _within(folder: int) -> Path:
-    """A short path to an open folder: sockets have room for 107 characters."""
-    return Path(f"/proc/self/fd/{folder}")
-
-
-def _version(distribution: str) -> str:
-    try:
-        return metadata.version(distribution)
-    except metadata.PackageNotFoundError:
-        return ""

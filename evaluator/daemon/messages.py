@@ -70,7 +70,7 @@ class Failed(Record):
         return EvaluatorError(f"{self.error}: {self.message}")
 
 
-class Description(Record):
+class DaemonStatus(Record):
     """A daemon, as `Describe` is answered."""
 
     kind: Literal["description"] = "description"
@@ -86,10 +86,10 @@ class Description(Record):
 
 Message = TypeVar("Message")
 Request = Evaluate | Describe | Stop
-Reply = Entered | Evaluated | Failed | Description
+Reply = Entered | Evaluated | Failed | DaemonStatus
 
-_REQUEST: Final[TypeAdapter[Request]] = TypeAdapter(Annotated[Request, Field(discriminator="kind")])
-_REPLY: Final[TypeAdapter[Reply]] = TypeAdapter(Annotated[Reply, Field(discriminator="kind")])
+REQUEST: Final[TypeAdapter[Request]] = TypeAdapter(Annotated[Request, Field(discriminator="kind")])
+REPLY: Final[TypeAdapter[Reply]] = TypeAdapter(Annotated[Reply, Field(discriminator="kind")])
 
 
 def send(connection: Connection, message: Request | Reply) -> None:
@@ -97,24 +97,15 @@ def send(connection: Connection, message: Request | Reply) -> None:
     connection.send_bytes(message.model_dump_json().encode("utf-8", "surrogatepass"))
 
 
-def receive_request(connection: Connection) -> Request:
-    """Receive a request.
+def receive(connection: Connection, kind: TypeAdapter[Message]) -> Message:
+    """Receive a `REQUEST` or a `REPLY`.
 
     Raises:
         EOFError, OSError: the other side is gone.
         EvaluatorError: it is none.
     """
-    return _read(_REQUEST, connection)
-
-
-def receive_reply(connection: Connection) -> Reply:
-    """Receive a reply; raises what `receive_request` raises."""
-    return _read(_REPLY, connection)
-
-
-def _read(adapter: TypeAdapter[Message], connection: Connection) -> Message:
     data = connection.recv_bytes(MAX_MESSAGE_BYTES)
     try:
-        return adapter.validate_json(data)
+        return kind.validate_json(data)
     except ValidationError as error:
         raise EvaluatorError(f"a message that does not fit this version: {error}") from error

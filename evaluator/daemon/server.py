@@ -12,15 +12,16 @@ from pathlib import Path
 
 from kernelwright.evaluator.daemon.endpoint import Listening
 from kernelwright.evaluator.daemon.messages import (
+    REQUEST,
+    DaemonStatus,
     Describe,
-    Description,
     Entered,
     Evaluate,
     Evaluated,
     Failed,
     Reply,
     Stop,
-    receive_request,
+    receive,
     send,
 )
 from kernelwright.evaluator.daemon.policy import CHECK_S, DEVICE_IDLE_S, IDLE_S
@@ -68,13 +69,13 @@ class Daemon:
     def _answer(self, connection: Connection) -> None:
         with connection, suppress(OSError, EOFError):
             try:
-                match receive_request(connection):
+                match receive(connection, REQUEST):
                     case Evaluate() as request:
                         reply: Reply = Evaluated(evaluation=self._evaluate(request, connection))
                     case Describe():
-                        reply = self._description()
+                        reply = self._status()
                     case Stop():
-                        reply = self._description()
+                        reply = self._status()
                         self.stop()
             except Exception as error:
                 reply = Failed(error=type(error).__name__, message=str(error))
@@ -103,10 +104,10 @@ class Daemon:
                 self._evaluated += 1
                 self._last = time.monotonic()
 
-    def _description(self) -> Description:
+    def _status(self) -> DaemonStatus:
         with self._guard:
             running, evaluated = len(self._running), self._evaluated
-        return Description(
+        return DaemonStatus(
             pid=os.getpid(),
             cache=str(self._cache),
             running=running,
@@ -115,10 +116,10 @@ class Daemon:
         )
 
 
-def run(listening: Listening, cache: Path, *, idle_s: float = IDLE_S) -> None:
+def run(listening: Listening, cache: Path) -> None:
     """Serve with an evaluator of its own; a signal to end or to hang up ends it in good order."""
     with Evaluator(cache=cache) as evaluator:
-        daemon = Daemon(evaluator, cache, idle_s=idle_s)
+        daemon = Daemon(evaluator, cache)
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, lambda *_: daemon.stop())
         daemon.serve(listening)

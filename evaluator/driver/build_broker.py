@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from kernelwright.evaluator.analysis.cubin_resources import read_resources
-from kernelwright.evaluator.analysis.sanitizers import ADDRESS
+from kernelwright.evaluator.analysis.sanitizers import ADDRESS, SanitizerRun
 from kernelwright.evaluator.building.build_request import (
     BuildOutcome,
     BuildRequest,
@@ -20,7 +19,7 @@ from kernelwright.evaluator.driver.processes.process_launcher import WorkerHandl
 from kernelwright.evaluator.host.device_lock import DeviceLock
 from kernelwright.evaluator.host.hardware import gpu_of
 from kernelwright.evaluator.ipc.driver_requests import BuildFinished, BuildLibrary
-from kernelwright.evaluator.schema.evaluation import Build, Stage
+from kernelwright.evaluator.schema.evaluation import Stage
 
 _ASIDE = ("sanitized", "counted", "timed")
 """Roles of processes that build what the candidate has built already."""
@@ -48,13 +47,15 @@ class BuildBroker:
         if worker.role not in _ASIDE:
             job.on_stage(Stage.BUILD)
         outcome, waited_s = self._built(wanted, worker)
+        library = outcome.shared_object
         job.extend(waited_s)
         if worker.role not in _ASIDE:
             job.enter(job.stage)
             build = job.ahead.as_built(outcome.build) if job.ahead is not None else outcome.build
-            job.record(_with_resources(build, outcome.shared_object))
-        if worker.watch is not None and outcome.shared_object is not None:
-            worker.watch.libraries.append(outcome.shared_object)
+            resources = read_resources(library) if library else ()
+            job.record(build.model_copy(update={"resources": resources}))
+        if isinstance(worker.watch, SanitizerRun) and library is not None:
+            worker.watch.libraries.append(library)
             worker.watch.sources.update(outcome.sources)
         answer = worker.supply.hand_over(request.request, outcome)
         return replace(answer, waited_s=waited_s, build_s=outcome.build.seconds)
@@ -72,14 +73,9 @@ class BuildBroker:
                 wanted,
                 architecture=gpu.architecture if gpu else None,
                 timeout_s=self.timeout_s,
-                instrumented=worker.watch is not None and worker.watch.tool == ADDRESS,
+                instrumented=isinstance(worker.watch, SanitizerRun) and worker.watch.tool == ADDRESS,
             )
         finally:
             ended = time.monotonic()
             self.lock.restore(held)
         return outcome, began - asked + outcome.waited_s + time.monotonic() - ended
-
-
-def _with_resources(build: Build, library: Path | None) -> Build:
-    """A build with what its kernels take, where it has any."""
-    return build.model_copy(update={"resources": read_resources(library)}) if library else build

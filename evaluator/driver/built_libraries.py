@@ -40,7 +40,7 @@ class BuiltLibraries:
         answer = BuildFinished(
             ok=build.ok,
             log=build.log,
-            module_name=outcome.module_name,
+            module_name=build.name,
             timed_out=build.timed_out,
             suspect=outcome.suspect,
         )

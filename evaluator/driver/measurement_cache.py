@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from kernelwright.evaluator.host.atomic_file import write_whole
+from kernelwright.evaluator.host.files import write_whole
 from kernelwright.evaluator.ipc.channel import JsonObject
 from kernelwright.evaluator.ipc.driver_requests import VERSIONED, Facts, Recall, Remember
 from kernelwright.evaluator.ipc.messages import Done

@@ -24,12 +24,13 @@ from kernelwright.evaluator.ipc.referee_messages import (
     InspectProblem,
     ProblemFound,
 )
-from kernelwright.evaluator.sandbox import ExitReport, SandboxPolicy
+from kernelwright.evaluator.sandbox import ExitReport, signal_name
 from kernelwright.evaluator.schema.config import EvaluationConfig
 from kernelwright.evaluator.schema.errors import EvaluatorError
 from kernelwright.evaluator.schema.problem import Problem
 from kernelwright.evaluator.schema.problem_report import ProblemReport, flaw_of
 from kernelwright.evaluator.schema.problem_signature import ProblemSignature
+from kernelwright.evaluator.schema.source_version import distribution_version
 
 _DESCRIBED: Final = ("inputs", "outputs", "parameters", "bytes_moved", "flops")
 _MEASURED: Final = ("remarks", "guessable", "measured_ms", "estimated_ms", "memory_bytes", "flops")
@@ -46,21 +47,19 @@ class ProblemInspector:
         self._device = device
         self._threads = threads(wanted_threads)
         self._begun = False
-        self._alive = True
+        self.usable = True
+        """It can inspect another problem; one that outlived its time or memory cannot."""
         self._lock = DeviceLock(device)
         memory = FactMemory(resources.measurements, device, self._threads)
         self._dispatcher: Dispatcher[Served] = Dispatcher(
             {Recall: memory.recall, Remember: memory.remember, Begin: self._begin}
         )
-        bounds = _bounded(resources.image.referee_policy(device=device, threads=self._threads))
+        bounds = resources.image.referee_policy(device=device, threads=self._threads)
+        spare = int(policy.INSPECTION_MEMORY_SHARE * _available_bytes())
+        bounds = dataclasses.replace(bounds, memory_bytes=min(bounds.memory_bytes, spare))
         self._process = RefereeProcess(resources.launcher, resources.image, bounds)
 
-    @property
-    def usable(self) -> bool:
-        """True while it can inspect another problem; one that outlived its time or memory cannot."""
-        return self._alive
-
-    def vet(self, problem: Problem, config: EvaluationConfig, *, version: str = "") -> ProblemReport:
+    def vet(self, problem: Problem, config: EvaluationConfig) -> ProblemReport:
         """Look for flaws in a problem; those found mark every later score of it on this machine.
 
         Raises:
@@ -90,7 +89,7 @@ class ProblemInspector:
             device=self._device,
             device_name=str(found.get("device_name") or cpu_name()),
             seconds=round(time.monotonic() - began, 3),
-            evaluator_version=version,
+            evaluator_version=distribution_version(),
             vetted_at=datetime.now(UTC).isoformat(timespec="seconds"),
             **{name: found[name] for name in _MEASURED if found.get(name) is not None},
         )
@@ -123,7 +122,7 @@ class ProblemInspector:
 
     def close(self) -> None:
         """End the process."""
-        self._alive = False
+        self.usable = False
         self._process.close()
         self._lock.close()
 
@@ -133,22 +132,18 @@ class ProblemInspector:
 
     def _ask(self, request: InspectProblem | DescribeProblem, deadline: float) -> JsonObject:
         """Have the child look at one problem; how the child or the process ended is an answer too."""
-        self._begun = False
+        self._begun = self.usable = False
         try:
-            return self._converse(request, deadline)
+            found = self._converse(request, deadline)
         except ChannelTimeout:
-            self._alive = False
             return _one_flaw("too_slow", "not vetted in time")
         except ChannelClosed:
-            self._alive = False
             sandboxed = self._process.sandboxed
             return self._of_process(sandboxed.wait(policy.DYING_S) or sandboxed.kill())
         except ChannelGarbled as error:
-            self._alive = False
             raise EvaluatorError(f"the referee does not speak the protocol: {error}") from error
-        except BaseException:
-            self._alive = False
-            raise
+        self.usable = True
+        return found
 
     def _converse(self, request: InspectProblem | DescribeProblem, deadline: float) -> JsonObject:
         def wait_s() -> float:
@@ -197,14 +192,6 @@ def flaws_of(
     return tuple(dict.fromkeys((*vetted, *seen)))
 
 
-def _bounded(bounds: SandboxPolicy) -> SandboxPolicy:
-    """No more memory than this machine can spare."""
-    spare = _available_bytes()
-    return dataclasses.replace(
-        bounds, memory_bytes=min(bounds.memory_bytes, int(policy.INSPECTION_MEMORY_SHARE * spare))
-    )
-
-
 def _available_bytes() -> int:
     with open("/proc/meminfo", encoding="ascii") as lines:  # noqa: PTH123  (not a file, no Path needed)
         for line in lines:
@@ -214,7 +201,7 @@ def _available_bytes() -> int:
 
 
 def _ending(code: int) -> str:
-    return f"killed by {signal.Signals(-code).name}" if code < 0 else f"exited with {code}"
+    return f"killed by {signal_name(-code)}" if code < 0 else f"exited with {code}"
 
 
 def _one_flaw(name: str, detail: str) -> JsonObject:

@@ -115,12 +115,8 @@ class RefereePool:
         """End all, and those that come back later."""
         with self._changed:
             self._closed = True
-            ended = [one for each in self._problems.values() for one in each.idle]
-            for each in self._problems.values():
-                each.idle = []
-            self._tidy()
-        for referee in ended:
-            referee.close()
+        for device in self.devices():
+            self.dismiss(device)
 
     def _left(self, key: str, *, opened: bool) -> _Problem:
         """The problem of one that is at work no more."""

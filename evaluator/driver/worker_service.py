@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from kernelwright.evaluator.analysis.elf_symbols import read_symbols
-from kernelwright.evaluator.analysis.ncu import find_ncu, why_not
+from kernelwright.evaluator.analysis.ncu import COUNTERS, why_not
+from kernelwright.evaluator.analysis.sanitizers import find_cuda_tool
 from kernelwright.evaluator.driver import policy
 from kernelwright.evaluator.driver.evaluation_job import EvaluationJob
 from kernelwright.evaluator.driver.processes.pausable_processes import PausableProcesses
@@ -122,20 +123,13 @@ class WorkerService:
 
     def missing_counters(self, request: wire.FindCounters) -> wire.Missing:
         """Say what the counter tool lacks here."""
-        return wire.Missing(missing=why_not(find_ncu()))
+        return wire.Missing(missing=why_not(find_cuda_tool(COUNTERS)))
 
     def report(self, request: wire.ReadReport, job: EvaluationJob) -> wire.ToolReport:
         """End a process and read what the tool around it wrote."""
         worker = self.worker(request.id)
         if worker.watch is None:
-            return wire.ToolReport(
-                complete=False,
-                why="nothing watched this process",
-                findings=[],
-                counters=[],
-                out_of_memory=False,
-                ended="",
-            )
+            raise EvaluatorError(f"the referee asked what a tool saw of process {request.id}, under none")
         self.pauses.wait(worker.sandboxed, request.wait_s)
         ended = worker.sandboxed.kill()
         report = worker.watch.report(worker.sandboxed.output(), job.source)

@@ -14,7 +14,7 @@ import time
 from typing import Literal
 
 from kernelwright.evaluator.host import trace
-from kernelwright.evaluator.host.lock_files import LockFiles
+from kernelwright.evaluator.host.file_lock import LockFiles
 from kernelwright.evaluator.host.policy import DEVICE_WAIT_S
 from kernelwright.evaluator.host.shared_claim import Pausable, shared_claim
 from kernelwright.evaluator.schema.errors import MachineError

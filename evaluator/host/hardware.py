@@ -8,6 +8,7 @@ import platform
 import re
 import shutil
 import subprocess
+import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
@@ -98,11 +99,11 @@ def evaluations_at_once(wanted: str, backends: Iterable[str]) -> Concurrency:
     if not used:
         return Concurrency(min(2, cores), "the processor times one" if cores > 1 else "there is one core")
     by_cores = cores // (CORES_EACH * len(used))
-    by_memory = min(int(min(gpu.memory_gib / GIB_EACH, PER_GPU)) for gpu in used)
-    count = sum(max(1, min(by_cores, int(min(gpu.memory_gib / GIB_EACH, PER_GPU)))) for gpu in used)
-    if by_cores <= min(by_memory, PER_GPU - 1):
+    by_memory = [int(min(gpu.memory_gib / GIB_EACH, PER_GPU)) for gpu in used]
+    count = sum(max(1, min(by_cores, fitting)) for fitting in by_memory)
+    if by_cores <= min(*by_memory, PER_GPU - 1):
         limit = f"{cores} cores for {len(used)} GPUs, {CORES_EACH} for each evaluation"
-    elif by_memory < PER_GPU:
+    elif min(by_memory) < PER_GPU:
         limit = f"GPU memory, {GIB_EACH:.0f} GiB for each evaluation"
     else:
         limit = "a GPU times one"
@@ -133,8 +134,8 @@ def _checked(name: str) -> str:
 
 
 def gpu_of(device: str) -> Gpu | None:
-    """The GPU behind `cuda:N`."""
-    return None if device == "cpu" else gpus()[int(device.partition(":")[2])]
+    """The GPU behind `cuda:N`; None for a CPU, and for one that is not here."""
+    return next((gpu for gpu in gpus() if f"cuda:{gpu.index}" == device), None)
 
 
 def gpu_nodes(device: str, folder: Path = Path("/dev")) -> tuple[Path, ...]:
@@ -195,6 +196,30 @@ def device_state(device: str) -> dict[str, str]:
     lines = told.splitlines()
     values = [part.strip() for part in lines[0].split(",")] if lines else []
     return dict(zip(_STATE, values, strict=False))
+
+
+class GpuStates:
+    """Asks the driver for a GPU's state, in threads: an answer takes up to a second, and nobody waits."""
+
+    def __init__(self, device: str) -> None:
+        self._device = device
+        self._asked: dict[str, threading.Thread] = {}
+        self._found: dict[str, dict[str, str]] = {}
+
+    def note(self, when: str) -> None:
+        """Ask now; once for each name."""
+        if when not in self._asked:
+            self._asked[when] = threading.Thread(target=self._ask, args=(when,), daemon=True)
+            self._asked[when].start()
+
+    def all(self) -> dict[str, str]:
+        """Everything found, each fact under when it was asked for and its own name."""
+        for thread in self._asked.values():
+            thread.join()
+        return {f"{when} {name}": value for when in self._asked for name, value in self._found[when].items()}
+
+    def _ask(self, when: str) -> None:
+        self._found[when] = device_state(self._device)
 
 
 def memory_in_use(device: str) -> float:

@@ -14,7 +14,7 @@ import time
 from typing import Final, Protocol
 
 from kernelwright.evaluator.host import trace
-from kernelwright.evaluator.host.lock_files import LockFiles
+from kernelwright.evaluator.host.file_lock import LockFiles
 from kernelwright.evaluator.host.policy import SHARED_SLICE_S, WANTED_POLL_S
 from kernelwright.evaluator.schema.errors import MachineError
 

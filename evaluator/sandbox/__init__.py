@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 from kernelwright.evaluator.sandbox.isolation.capabilities import probe, strongest
-from kernelwright.evaluator.sandbox.isolation.mounts import python_binds
-from kernelwright.evaluator.sandbox.isolation.sandbox_policy import (
-    Bind,
-    ExitReport,
-    SandboxPolicy,
-    SandboxProbe,
-    TierProbe,
-)
+from kernelwright.evaluator.sandbox.isolation.mounts import python_binds, unseen_binds
+from kernelwright.evaluator.sandbox.isolation.sandbox_policy import Bind, ExitReport, SandboxPolicy
 from kernelwright.evaluator.sandbox.process.launcher import Launcher
-from kernelwright.evaluator.sandbox.process.sandboxed_process import SandboxedProcess
+from kernelwright.evaluator.sandbox.process.sandboxed_process import SandboxedProcess, signal_name
 
 __all__ = [
     "Bind",
     "ExitReport",
     "Launcher",
     "SandboxPolicy",
-    "SandboxProbe",
     "SandboxedProcess",
-    "TierProbe",
     "probe",
     "python_binds",
+    "signal_name",
     "strongest",
+    "unseen_binds",
 ]

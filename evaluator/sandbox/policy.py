@@ -20,7 +20,7 @@ PROBE_FILE_BYTES: Final = 16 << 20
 PROBE_PROCESSES: Final = 64
 """Its tasks."""
 BUBBLEWRAP_S: Final = 10.0
-"""Time for bubblewrap to answer `--version` and `--help`."""
+"""Time for bubblewrap to answer `--help`."""
 FREEZE_S: Final = 5.0
 """Time for all tasks of a tree to stop, by cgroup or by signals."""
 FORK_S: Final = 0.2

@@ -316,6 +316,17 @@ class Plausibility(Record):
         return (self.speed_of_light or 0.0) > ROOFLINE_NOISE
 
 
+class SandboxReport(Record):
+    """The protection of this machine during the evaluation."""
+
+    tier: str
+    limits: str
+    """Mechanism that limited memory and tasks: `cgroup v2`, `cgroup v1`, `rlimits`."""
+    seccomp: bool
+    uid: str
+    """`dedicated`, `own`."""
+
+
 class Environment(Record):
     """The machine and software of a measurement."""
 
@@ -333,17 +344,6 @@ class Environment(Record):
     state: dict[str, str] = {}
     """Clocks, temperature and throttle reasons before and after, as the driver printed them; on a CPU its
     load. `OMP_WAIT_POLICY`, where it was set."""
-
-
-class SandboxReport(Record):
-    """The protection of this machine during the evaluation."""
-
-    tier: str
-    limits: str
-    """Mechanism that limited memory and tasks: `cgroup v2`, `cgroup v1`, `rlimits`."""
-    seccomp: bool
-    uid: str
-    """`dedicated`, `own`."""
 
 
 class Evaluation(Record):
@@ -391,6 +391,3 @@ class Evaluation(Record):
     """Version of the rules that decided; 0 in records older than the count."""
     evaluated_at: str = ""
     """UTC, ISO 8601."""
-
-
-Environment.model_rebuild()

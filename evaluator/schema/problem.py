@@ -14,8 +14,9 @@ import re
 from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path
+from typing import Final
 
-from pydantic import JsonValue
+from pydantic import JsonValue, TypeAdapter
 
 from kernelwright.evaluator.schema.errors import ConfigError, ProblemError
 from kernelwright.evaluator.schema.policy import MAX_PROBLEM_BYTES
@@ -88,7 +89,7 @@ def problem_from_source(source: str, problem_id: str) -> Problem:
     """
     try:
         tree = parse_python(source)
-    except (SyntaxError, ValueError) as error:
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise ProblemError(f"problem {problem_id} is not valid Python: {error}") from error
     names = _top_level_names(tree)
     missing = [name for name in ("Model", "get_inputs") if name not in names]
@@ -141,9 +142,10 @@ def _top_level_names(tree: ast.Module) -> set[str]:
                 names.add(name)
             case ast.alias(name=name, asname=asname):
                 names.add(asname or name.partition(".")[0])
-            case _:
-                pass
     return names
+
+
+_SHAPES: Final = TypeAdapter(dict[str, dict[str, JsonValue]])
 
 
 def _literal_shapes(tree: ast.Module, problem_id: str) -> dict[str, dict[str, JsonValue]]:
@@ -153,13 +155,10 @@ def _literal_shapes(tree: ast.Module, problem_id: str) -> dict[str, dict[str, Js
             continue
         value = getattr(node, "value", None)
         try:
-            shapes = ast.literal_eval(value) if isinstance(value, ast.expr) else None
-        except ValueError:
-            shapes = None
-        if not isinstance(shapes, dict) or not all(isinstance(entry, dict) for entry in shapes.values()):
+            return _SHAPES.validate_python(ast.literal_eval(value) if isinstance(value, ast.expr) else None)
+        except (ValueError, TypeError, RecursionError, MemoryError):  # TypeError: a list as a key
             raise ProblemError(
                 f"problem {problem_id}: SHAPES must be a literal dictionary of names to "
                 "dictionaries of module constants"
-            )
-        return shapes
+            ) from None
     return {}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from kernelwright.evaluator.schema.config import Dtype
 from kernelwright.evaluator.schema.record import Record
 
@@ -21,10 +23,7 @@ class TensorFacts(Record):
 
     @property
     def elements(self) -> int:
-        count = 1
-        for size in self.shape:
-            count *= size
-        return count
+        return math.prod(self.shape)
 
 
 class ProblemSignature(Record):

@@ -11,10 +11,10 @@ from typing import Any
 from kernelwright.evaluator.schema.policy import SCORING_RULES
 
 
-def distribution_version() -> str:
-    """The installed distribution's version; unknown when run from a bare copy of the source."""
+def distribution_version(name: str = "kernelwright") -> str:
+    """An installed distribution's version; unknown where it is none, as for a bare copy of the source."""
     try:
-        return metadata.version("kernelwright")
+        return metadata.version(name)
     except metadata.PackageNotFoundError:
         return "unknown"
 

@@ -172,7 +172,7 @@ def measure(
 
 
 def check(path: Path, outcome: BuildOutcome) -> Any:
-    answer = child("--check-one", str(path), str(outcome.shared_object), outcome.module_name)
+    answer = child("--check-one", str(path), str(outcome.shared_object), outcome.build.name)
     return answer.get("wrong", answer.get("error"))
 
 
@@ -190,9 +190,7 @@ def differing(path: Path, builder: Builder, folder: Path) -> str:
         if outcome.build.tier != ("full" if real else "lean"):
             return ""
         written = folder / f"{path.stem}-{real}.pt"
-        said = child(
-            "--outputs-one", str(path), str(outcome.shared_object), outcome.module_name, str(written)
-        )
+        said = child("--outputs-one", str(path), str(outcome.shared_object), outcome.build.name, str(written))
         if "error" in said:
             return str(said["error"])
         outputs.append(torch.load(written))

@@ -12,8 +12,7 @@ import time
 from support.machine import busy_s
 
 from kernelwright.evaluator import EvaluationConfig, SandboxTier
-from kernelwright.evaluator.driver.processes.connection import connected
-from kernelwright.evaluator.driver.processes.runtime_image import RuntimeImage, preloaded
+from kernelwright.evaluator.driver.processes.runtime_image import RuntimeImage, connected, preloaded
 from kernelwright.evaluator.ipc.channel import Channel
 from kernelwright.evaluator.ipc.contestant_messages import Listening
 from kernelwright.evaluator.ipc.messages import decode

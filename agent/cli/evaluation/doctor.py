@@ -123,25 +123,20 @@ def _found(name: str, is_fine: bool, fine: str, weak: str, remedy: str = "") -> 
 
 
 def _tools() -> list[Check]:
+    from kernelwright.evaluator import find_cuda_tool
+
     names = filter(None, (os.environ.get("CXX"), "g++", "c++", "clang++"))
     compiler = next(filter(None, map(shutil.which, names)), None)
     return [
         _tool("C++ compiler", compiler, "missing", "apt-get install g++"),
-        *(_tool(name, _in_toolkit(name), "weak", remedy) for name, remedy in TOOLKIT.items()),
+        *(_tool(name, find_cuda_tool(name), "weak", remedy) for name, remedy in TOOLKIT.items()),
     ]
 
 
-def _in_toolkit(name: str) -> str | None:
-    homes = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda", "/opt/cuda"]
-    places = ("bin", "compute-sanitizer", "extras/compute-sanitizer")
-    folders = [Path(home) / place for home in homes if home for place in places]
-    return shutil.which(name) or shutil.which(name, path=os.pathsep.join(map(str, folders)))
-
-
-def _tool(name: str, path: str | None, otherwise: Finding, remedy: str) -> Check:
+def _tool(name: str, path: str | Path | None, otherwise: Finding, remedy: str) -> Check:
     if path is None:
         return Check(name, otherwise, "not found", remedy)
-    lines = _output([path, "--version"]).splitlines()
+    lines = _output([str(path), "--version"]).splitlines()
     told = next((line for line in lines if "release" in line.lower()), lines[0] if lines else "")
     return Check(name, "ok", f"{path}: {told.strip()}")
 

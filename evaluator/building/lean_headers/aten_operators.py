@@ -106,7 +106,7 @@ def read_methods(include: Path, names: Iterable[str]) -> list[Operator]:
 
 def _is_flattened(operator: Operator) -> bool:
     """True for the overload that lists the parts of `TensorOptions` one by one."""
-    return sum(part.type == "std::optional<Layout>" for part in operator.parameters) > 0
+    return any(part.type == "std::optional<Layout>" for part in operator.parameters)
 
 
 def _read(pattern: re.Pattern[str], text: str) -> Iterator[Operator]:

@@ -14,7 +14,6 @@ from kernelwright.evaluator.building.lean_headers.lean_headers import (
     lean_headers_key,
     make_lean_headers,
 )
-from kernelwright.evaluator.building.lean_headers.policy import PREPARE_S
 from kernelwright.evaluator.building.lean_headers.precompiled_headers import PrecompiledHeaders
 from kernelwright.evaluator.building.sandboxed_build import BuildSandbox
 
@@ -32,24 +31,12 @@ class HeaderTiers:
         self._lean: LeanHeaders | None = None
         self._precompiled: PrecompiledHeaders | None = None
 
-    def prepare(self) -> LeanHeaders | None:
-        """The lean headers, made now if this machine has none; None where they do not fit.
-
-        Raises:
-            MachineError: sandbox or disk failed.
-        """
-        return self._look(make=True)
-
     def full(self) -> HeaderSet:
         return full_headers(self._sandbox.toolchain)
 
     def headers(self, *, make: bool) -> list[HeaderSet]:
-        """The tiers to try, fastest first; with `make`, lean headers are made if there are none.
-
-        Raises:
-            MachineError: sandbox or disk failed.
-        """
-        lean = self._look(make=make)
+        """The tiers to try, fastest first; raises what `lean` raises."""
+        lean = self.lean(make=make)
         return [lean.headers(), self.full()] if lean else [self.full()]
 
     def precompiled_for(self, plan: BuildPlan) -> Path | None:
@@ -60,7 +47,7 @@ class HeaderTiers:
         command = next((command for command in plan.compile if command[0] == own), None)
         if command is None or len(plan.compile) > 1:
             return None  # nvcc dominates such a build
-        return self._precompiled.folder_for(command, self.sandbox(plan), timeout_s=PREPARE_S)
+        return self._precompiled.folder_for(command, self.sandbox(plan))
 
     def sandbox(self, plan: BuildPlan) -> BuildSandbox:
         """The sandbox to run a plan in: builds that need the lean headers see them."""
@@ -68,7 +55,12 @@ class HeaderTiers:
             return self._sandbox
         return self._sandbox.with_folder(self._lean.folder)
 
-    def _look(self, *, make: bool) -> LeanHeaders | None:
+    def lean(self, *, make: bool) -> LeanHeaders | None:
+        """The lean headers, with `make` made now if this machine has none; None without any that fit.
+
+        Raises:
+            MachineError: sandbox or disk failed.
+        """
         with self._guard:
             if self._lean is None and not self._unfit:
                 self._lean = self._find_or_make(make=make)
@@ -92,7 +84,7 @@ class HeaderTiers:
     def _make(self, place: Path, unfit: Path) -> None:
         with self._cache.staged() as staged:
             try:
-                make_lean_headers(staged, self._sandbox, timeout_s=PREPARE_S)
+                make_lean_headers(staged, self._sandbox)
             except UnfitLeanHeaders as error:
                 _log.warning("building with torch's own headers, which is slower: %s", error)
                 self._unfit = True

@@ -24,6 +24,7 @@ from kernelwright.evaluator.building.build_plan import (
 from kernelwright.evaluator.building.build_request import BuildRequest
 from kernelwright.evaluator.building.flags import Flags
 from kernelwright.evaluator.building.lean_headers.aten_operators import Operator, read_functions, read_methods
+from kernelwright.evaluator.building.lean_headers.policy import PREPARE_S
 from kernelwright.evaluator.building.lean_headers.torch_objects import restate
 from kernelwright.evaluator.building.sandboxed_build import BuildSandbox
 from kernelwright.evaluator.building.toolchain import Toolchain
@@ -118,7 +119,7 @@ def lean_headers_key(toolchain: Toolchain) -> str:
     return sha256_text("\0".join([*texts, identity_of(toolchain, toolchain.cuda, str(toolchain.torch.root))]))
 
 
-def make_lean_headers(folder: Path, sandbox: BuildSandbox, *, timeout_s: float) -> LeanHeaders:
+def make_lean_headers(folder: Path, sandbox: BuildSandbox) -> None:
     """Fill an empty folder: compile the helper, write the header tree, test both.
 
     Raises:
@@ -128,7 +129,7 @@ def make_lean_headers(folder: Path, sandbox: BuildSandbox, *, timeout_s: float) 
     toolchain = sandbox.toolchain
     files, plan = _read_helper(toolchain)
     archive = folder / "helper.a"
-    made = sandbox.run(plan, archive, timeout_s=timeout_s, workers=3)
+    made = sandbox.run(plan, archive, timeout_s=PREPARE_S, workers=3)
     if not made.ok:
         raise UnfitLeanHeaders(made.log)
     archive.chmod(0o444)
@@ -136,12 +137,10 @@ def make_lean_headers(folder: Path, sandbox: BuildSandbox, *, timeout_s: float) 
         path = folder / "include" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    lean = LeanHeaders(folder, toolchain)
-    _test(lean, sandbox, timeout_s)
-    return lean
+    _test(LeanHeaders(folder, toolchain), sandbox)
 
 
-def _test(lean: LeanHeaders, sandbox: BuildSandbox, timeout_s: float) -> None:
+def _test(lean: LeanHeaders, sandbox: BuildSandbox) -> None:
     request = BuildRequest(
         name="selftest",
         files={"selftest.cpp": (SOURCES / "selftest.cpp").read_text()},
@@ -151,13 +150,13 @@ def _test(lean: LeanHeaders, sandbox: BuildSandbox, timeout_s: float) -> None:
         request, Flags(cxx=["-O2"]), toolchain=sandbox.toolchain, headers=lean.headers(), architecture=None
     )
     library = lean.folder / "selftest.so"
-    made = sandbox.with_folder(lean.folder).run(plan, library, timeout_s=timeout_s, workers=1)
+    made = sandbox.with_folder(lean.folder).run(plan, library, timeout_s=PREPARE_S, workers=1)
     if not made.ok:
         raise UnfitLeanHeaders(f"the self-test does not compile: {made.log}")
     library.chmod(0o755)
     script = SOURCES / "selftest.py"
     argv = (sys.executable, "-I", str(script), str(library))
-    if output := sandbox.run_check(argv, (script, library), timeout_s=timeout_s):
+    if output := sandbox.run_check(argv, (script, library), timeout_s=PREPARE_S):
         raise UnfitLeanHeaders(f"the self-test fails: {output}")
     library.unlink()
 
@@ -199,8 +198,6 @@ def _plan_helper(toolchain: Toolchain, files: dict[str, str]) -> BuildPlan:
         files=files,
         compile=tuple((*common, "-c", f"helper/{unit}.cpp", "-o", f"{unit}.o") for unit in units),
         link=("ar", "rcs", OUTPUT, *(f"{unit}.o" for unit in units)),
-        module_name="",
-        identity="",
     )
 
 

@@ -35,7 +35,7 @@ class PrecompiledHeaders:
         self._uses: Counter[str] = Counter()
         self._guard = threading.Lock()
 
-    def folder_for(self, command: tuple[str, ...], sandbox: BuildSandbox, *, timeout_s: float) -> Path | None:
+    def folder_for(self, command: tuple[str, ...], sandbox: BuildSandbox) -> Path | None:
         """The folder to search first for a compile command; None while precompiling does not pay."""
         clang = self._lean.toolchain.cxx.is_clang
         if clang and _brings_macros(command):
@@ -52,25 +52,23 @@ class PrecompiledHeaders:
                 return None
         with self._cache.building(f"{self._lean.folder.name[:24]}-{key}"):
             if not folder.exists():
-                self._make(folder, settings, sandbox, timeout_s)
+                self._make(folder, settings, sandbox)
         return folder
 
-    def _make(self, folder: Path, settings: tuple[str, ...], sandbox: BuildSandbox, timeout_s: float) -> None:
+    def _make(self, folder: Path, settings: tuple[str, ...], sandbox: BuildSandbox) -> None:
         header = self._lean.include_dir / PRECOMPILABLE
         plan = BuildPlan(
             tier="precompiled",
             files={},
             compile=(),
             link=(*settings, "-x", "c++-header", str(header), "-o", OUTPUT),
-            module_name="",
-            identity="",
         )
         with self._cache.staged() as staged:
             made = staged / f"{PRECOMPILABLE}.gch"
             made.parent.mkdir()
             # Beside the precompiled one, because a later include looks for the header itself.
             shutil.copyfile(header, staged / PRECOMPILABLE)
-            if not sandbox.run(plan, made, timeout_s=timeout_s, workers=1).ok:
+            if not sandbox.run(plan, made, timeout_s=policy.PREPARE_S, workers=1).ok:
                 made.unlink()  # the folder without it marks the failure, and is not tried again
             self._cache.put_in_place(staged, folder)
 

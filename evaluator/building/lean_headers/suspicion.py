@@ -56,25 +56,14 @@ _HARMLESS: Final = frozenset(
 with torch's."""
 
 
-def is_suspect(*, library: Path | None, log: str = "", header_dirs: Iterable[Path] = ()) -> bool:
-    """True where a build with torch's full headers might end differently than this one with lean headers.
-
-    `library` is what was built; None where the build failed with `log`, whose first error decides.
-    """
-    if library is None:
-        return _is_error_suspect(log, header_dirs)
+def is_library_suspect(library: Path) -> bool:
+    """True where a library built with full headers might compute something else."""
     functions = defined_functions(library)
     return functions is None or any(map(_computes, functions))
 
 
-def first_error(log: str) -> str:
-    """The line of a build's log with the first error."""
-    found = _ERROR.search(log)
-    lines = (line for line in log.splitlines() if line.strip())
-    return found.group() if found else next(lines, "the compiler printed nothing")
-
-
-def _is_error_suspect(log: str, header_dirs: Iterable[Path]) -> bool:
+def is_error_suspect(log: str, header_dirs: Iterable[Path]) -> bool:
+    """True where a build that failed might succeed with full headers; the first error of its log decides."""
     errors = list(_ERROR.finditer(log))
     if not errors:
         return not (_MISSING_LIBRARY.search(log) or _ASSEMBLER.search(log))
@@ -83,6 +72,13 @@ def _is_error_suspect(log: str, header_dirs: Iterable[Path]) -> bool:
         return True
     end = errors[1].start() if len(errors) > 1 else len(log)
     return bool(_HEADER_NAMES.search(_INCLUDED_FROM.sub("", log[first.start() : end])))
+
+
+def first_error(log: str) -> str:
+    """The line of a build's log with the first error."""
+    found = _ERROR.search(log)
+    lines = (line for line in log.splitlines() if line.strip())
+    return found.group() if found else next(lines, "the compiler printed nothing")
 
 
 def _computes(symbol: str) -> bool:

@@ -9,13 +9,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from kernelwright.evaluator.analysis.ncu import COUNTERS, NcuRun, find_ncu
-from kernelwright.evaluator.analysis.sanitizers import SanitizerRun, Sanitizers
+from kernelwright.evaluator.analysis.ncu import COUNTERS, NcuRun
+from kernelwright.evaluator.analysis.sanitizers import SanitizerRun, Sanitizers, find_cuda_tool
 from kernelwright.evaluator.driver.built_libraries import BuiltLibraries
 from kernelwright.evaluator.driver.policy import START_S
-from kernelwright.evaluator.driver.processes.connection import connected
 from kernelwright.evaluator.driver.processes.pausable_processes import PausableProcesses, can_pause_on
-from kernelwright.evaluator.driver.processes.runtime_image import RuntimeImage, preloaded
+from kernelwright.evaluator.driver.processes.runtime_image import RuntimeImage, connected, preloaded
 from kernelwright.evaluator.host.device_lock import DeviceLock
 from kernelwright.evaluator.ipc.channel import Channel
 from kernelwright.evaluator.ipc.contestant_messages import Listening, Setup
@@ -114,7 +113,7 @@ class ProcessLauncher:
     def _watch(self, tool: str) -> ToolWrapper:
         if tool != COUNTERS:
             return SanitizerRun(self.sanitizers(), tool)
-        ncu = find_ncu()
+        ncu = find_cuda_tool(COUNTERS)
         if ncu is None:
             raise MachineError("ncu is not installed; it is part of the CUDA toolkit")
         return NcuRun(ncu)

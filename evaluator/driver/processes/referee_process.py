@@ -7,8 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import BinaryIO
 
-from kernelwright.evaluator.driver.processes.connection import connected
-from kernelwright.evaluator.driver.processes.runtime_image import RuntimeImage, preloaded
+from kernelwright.evaluator.driver.processes.runtime_image import RuntimeImage, connected, preloaded
 from kernelwright.evaluator.ipc.channel import Channel
 from kernelwright.evaluator.ipc.messages import A_co, Dispatcher, M, Message, Request, answers_to, decode
 from kernelwright.evaluator.ipc.referee_messages import Refused

@@ -5,8 +5,10 @@ from __future__ import annotations
 import compileall
 import itertools
 import shutil
+import socket
 import sys
 import tempfile
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
@@ -14,7 +16,7 @@ from typing import Final
 from kernelwright.evaluator.backends.registry import BACKENDS, export_backends
 from kernelwright.evaluator.driver.policy import OTHER_TASKS, REFEREE_MEMORY_GIB, REFEREE_TASKS, SCRATCH_BYTES
 from kernelwright.evaluator.host.hardware import gpu_nodes, visible_name, wait_policy
-from kernelwright.evaluator.sandbox import Bind, SandboxPolicy, python_binds
+from kernelwright.evaluator.sandbox import Bind, SandboxedProcess, SandboxPolicy, python_binds
 from kernelwright.evaluator.sandbox.process.cleanup import owner_name
 from kernelwright.evaluator.schema.config import EvaluationConfig, SandboxTier
 
@@ -41,6 +43,17 @@ which every problem's baseline needs on a GPU, 2.3 s."""
 def preloaded(kind: str) -> tuple[str, ...]:
     """Modules that a `referee` or a contestant on `cpu` or `cuda` imports first, but for missing packages."""
     return tuple(name for name in _PRELOADED[kind] if find_spec(name.partition(".")[0]) is not None)
+
+
+def connected(start: Callable[[int], SandboxedProcess]) -> tuple[socket.socket, SandboxedProcess]:
+    """Start a process with the number of its end of a socket pair; return our end and the process."""
+    ours, theirs = socket.socketpair()
+    try:
+        with theirs:
+            return ours, start(theirs.fileno())
+    except BaseException:
+        ours.close()
+        raise
 
 
 class RuntimeImage:

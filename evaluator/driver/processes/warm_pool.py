@@ -77,10 +77,8 @@ class WarmPool:
         """End all that wait; what is still starting ends itself, and `settle` waits for that."""
         with self._changed:
             self._closed = True
-            ready, self._ready = self._ready, []
             self._changed.notify_all()
-        for one in ready:
-            one.discard()
+        self.drain()
 
     def settle(self) -> None:
         """After `close` and the launcher's, which ends what was starting: wait until all have noticed."""
@@ -107,9 +105,8 @@ class WarmPools:
     """The warm pools of every kind of process an evaluator needs."""
 
     def __init__(self) -> None:
-        self._kinds: dict[str, WarmPool] = {}
-        self._devices: dict[str, str] = {}
-        """Devices of the kinds."""
+        self._pools: dict[tuple[str, str], WarmPool] = {}
+        """By device and kind."""
         self._guard = threading.Lock()
 
     def of(self, launcher: ProcessLauncher) -> WarmPool:
@@ -117,29 +114,28 @@ class WarmPools:
         stock = STOCK[launcher.device.partition(":")[0]]
         if launcher.device == "cpu" and not launcher.config.measure:
             stock = 1  # nobody will ask for a baseline
+        key = launcher.device, launcher.kind
         with self._guard:
-            pool = self._kinds.setdefault(launcher.kind, WarmPool(launcher.start_ahead, stock=stock))
-            self._devices[launcher.kind] = launcher.device
+            pool = self._pools.setdefault(key, WarmPool(launcher.start_ahead, stock=stock))
         pool.keep(stock)
         return pool
 
     def drain_gpus(self) -> None:
         """End what waits with a GPU open."""
-        with self._guard:
-            kinds = [self._kinds[kind] for kind, device in self._devices.items() if device != "cpu"]
-        for pool in kinds:
-            pool.drain()
+        for (device, _), pool in self._all():
+            if device != "cpu":
+                pool.drain()
 
     def close(self) -> None:
         """End them all."""
-        with self._guard:
-            kinds = list(self._kinds.values())
-        for pool in kinds:
+        for _, pool in self._all():
             pool.close()
 
     def settle(self) -> None:
         """Wait until nothing is starting any more."""
-        with self._guard:
-            kinds = list(self._kinds.values())
-        for pool in kinds:
+        for _, pool in self._all():
             pool.settle()
+
+    def _all(self) -> list[tuple[tuple[str, str], WarmPool]]:
+        with self._guard:
+            return list(self._pools.items())

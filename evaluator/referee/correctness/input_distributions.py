@@ -165,7 +165,23 @@ def few_terms(longest: int, *, negligible: bool = True) -> Variant:
 
 
 def _large(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    return values * 16
+    """Signs that last, where there are two: in one half along the last dimension, in the other along all others.
+
+    What decays over independent values, such as the state of a recurrence, does not over these.
+    """
+    if values.ndim < 2 or not (values < 0).any():
+        return values * 16
+
+    def coins(*shape: int) -> torch.Tensor:
+        return torch.randint(0, 2, shape, generator=generator, device=values.device, dtype=torch.bool)
+
+    *leading, last = values.shape
+    along_last, along_others = coins(*leading, 1), coins(*(1 for _ in leading), last)
+    parted = next((number for number, size in enumerate(leading) if size > 1), 0)
+    rows = torch.arange(leading[parted], device=values.device).view(-1, *(1 for _ in leading[parted:]))
+    is_first = (rows < (leading[parted] + 1) // 2) ^ coins(1)
+    lasting = values.abs() * 16
+    return torch.where(torch.where(is_first, along_others, along_last), -lasting, lasting)
 
 
 def _tiny(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
@@ -219,7 +235,7 @@ VARIED: Final = {
     "near_duplicate": "the problem's own with three elements far out",
     "zero_mean": "the problem's own with random signs",
     "sparse": "the problem's own with most elements much smaller",
-    "large": "the problem's own, 16 times as large",
+    "large": "the problem's own, 16 times as large, with signs that last along rows or columns",
     "tiny": "the problem's own, 4096 times smaller",
     "outliers": "the problem's own with some elements far out",
     "few_terms": "the problem's own with next to nothing for all but a few terms of each sum",

@@ -23,7 +23,6 @@ NOBODY: Final = "65534"
 @dataclass(frozen=True, slots=True)
 class Bubblewrap:
     path: Path
-    version: str
     options: frozenset[str]
     """Every option its help names; old versions lack some."""
 
@@ -35,15 +34,12 @@ def find_bubblewrap() -> Bubblewrap | None:
     if found is None:
         return None
     try:
-        version, options = (
-            subprocess.run(
-                (found, option), capture_output=True, text=True, timeout=BUBBLEWRAP_S, check=False
-            ).stdout
-            for option in ("--version", "--help")
+        answer = subprocess.run(
+            (found, "--help"), capture_output=True, text=True, timeout=BUBBLEWRAP_S, check=False
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return Bubblewrap(Path(found), version.split()[-1], frozenset(re.findall(r"--[a-z0-9-]+", options)))
+    return Bubblewrap(Path(found), frozenset(re.findall(r"--[a-z0-9-]+", answer.stdout)))
 
 
 @dataclass(frozen=True, slots=True)

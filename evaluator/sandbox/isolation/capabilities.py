@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import sys
 from functools import cache
-from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from kernelwright.evaluator.sandbox.isolation import landlock, seccomp
+from kernelwright.evaluator.sandbox.isolation import landlock_tier, seccomp
 from kernelwright.evaluator.sandbox.isolation.bubblewrap import find_bubblewrap
+from kernelwright.evaluator.sandbox.isolation.cgroups import hierarchies
 from kernelwright.evaluator.sandbox.isolation.sandbox_policy import SandboxPolicy, SandboxProbe, TierProbe
 from kernelwright.evaluator.sandbox.policy import (
     PROBE_FILE_BYTES,
@@ -18,7 +18,7 @@ from kernelwright.evaluator.sandbox.policy import (
     PROBE_PROCESSES,
     PROBE_S,
 )
-from kernelwright.evaluator.sandbox.process.launcher import Launcher, hierarchies
+from kernelwright.evaluator.sandbox.process.launcher import Launcher
 from kernelwright.evaluator.sandbox.process.sandboxed_process import SandboxedProcess
 from kernelwright.evaluator.sandbox.process.startup import gives_users
 from kernelwright.evaluator.schema.config import SandboxTier
@@ -33,6 +33,12 @@ NAMESPACE_GAPS: Final = (
     ("net", "no network namespace: only the system-call filter stands between it and the network"),
     ("ipc", "shares System V IPC and POSIX queues with the host"),
 )
+COMMON_GAPS: Final = (
+    "faults of the kernel and of device drivers",
+    "side channels: shared caches, memory bandwidth, clock speed",
+    "reading the interpreter, its packages and /opt",
+)
+NONE_GAP: Final = "everything this user can reach: files, network, processes, the driver's memory"
 
 
 @cache
@@ -40,29 +46,19 @@ def probe() -> SandboxProbe:
     """Try every tier, once per process."""
     with Launcher() as launcher:
         bubblewrapped = _probe_bubblewrap(launcher)
-        confined, features = _probe_confined(launcher)
-    program = find_bubblewrap()
-    groups = hierarchies()
+        confined = _probe_confined(launcher)
     return SandboxProbe(
         tiers=MappingProxyType(
             {
                 SandboxTier.BUBBLEWRAP: bubblewrapped,
                 SandboxTier.CONFINED: confined,
-                SandboxTier.NONE: TierProbe(works=True, reason="", gaps=NONE_GAPS),
+                SandboxTier.NONE: TierProbe(works=True, reason="", gaps=(NONE_GAP,)),
             }
         ),
-        bubblewrap=program.path if program else None,
-        bubblewrap_version=program.version if program else "",
-        user_namespaces="user" in features or _has_user_namespaces(),
-        landlock_abi=landlock.abi(),
         seccomp=seccomp.architecture() is not None,
-        limits=groups.limits,
-        freezer=groups.freezing,
+        limits=hierarchies().limits,
         dedicated_uid=gives_users(SandboxTier.BUBBLEWRAP),
     )
-
-
-NONE_GAPS: Final = ("everything this user can reach: files, network, processes, the driver's memory",)
 
 
 def strongest(requested: SandboxTier | None) -> SandboxTier:
@@ -93,28 +89,28 @@ def _probe_bubblewrap(launcher: Launcher) -> TierProbe:
         _try(launcher, SandboxTier.BUBBLEWRAP)
     except MachineError as error:
         return TierProbe(works=False, reason=f"{error}; {ALLOW}, or {LAST_RESORT}")
-    gaps = [*_common_gaps(), *_limit_gaps()]
+    gaps = [*COMMON_GAPS, *_limit_gaps()]
     if os.geteuid() == 0 and not gives_users(SandboxTier.BUBBLEWRAP):
         gaps.insert(0, "runs as root of a user namespace: files of root that it sees count as its own")
     return TierProbe(works=True, reason="", gaps=tuple(gaps))
 
 
-def _probe_confined(launcher: Launcher) -> tuple[TierProbe, frozenset[str]]:
-    if not landlock.abi() or seccomp.architecture() is None:
+def _probe_confined(launcher: Launcher) -> TierProbe:
+    if not landlock_tier.abi() or seccomp.architecture() is None:
         reason = f"this kernel has no Landlock, so files would lie open: {INSTALL}, or {LAST_RESORT}"
-        return TierProbe(works=False, reason=reason), frozenset()
+        return TierProbe(works=False, reason=reason)
     try:
         trial = _try(launcher, SandboxTier.CONFINED)
     except MachineError as error:
-        return TierProbe(works=False, reason=f"{error}; {INSTALL}, or {LAST_RESORT}"), frozenset()
+        return TierProbe(works=False, reason=f"{error}; {INSTALL}, or {LAST_RESORT}")
     features = trial.features
     gaps = [gap for name, gap in NAMESPACE_GAPS if name not in features]
     if os.geteuid() == 0 and trial.report.uid == "own":
         gaps.append("runs as root, without capabilities: other users cannot reach the interpreter's folder")
     gaps.append("file names and metadata outside its binds can be seen (stat), contents cannot be read")
-    if landlock.abi() < 6 and "pid" not in features and trial.report.uid == "own":
+    if landlock_tier.abi() < 6 and "pid" not in features and trial.report.uid == "own":
         gaps.append("may kill processes of the same user, its reaper included (Landlock before version 6)")
-    return TierProbe(works=True, reason="", gaps=(*gaps, *_common_gaps(), *_limit_gaps())), features
+    return TierProbe(works=True, reason="", gaps=(*gaps, *COMMON_GAPS, *_limit_gaps()))
 
 
 def _try(launcher: Launcher, tier: SandboxTier) -> SandboxedProcess:
@@ -133,25 +129,7 @@ def _try(launcher: Launcher, tier: SandboxTier) -> SandboxedProcess:
     return trial
 
 
-def _common_gaps() -> list[str]:
-    return [
-        "faults of the kernel and of device drivers",
-        "side channels: shared caches, memory bandwidth, clock speed",
-        "reading the interpreter, its packages and /opt",
-    ]
-
-
 def _limit_gaps() -> list[str]:
     if hierarchies().limits != "rlimits":
         return []
     return ["memory beyond its limit for up to a tenth of a second: no writable cgroup, only a watchdog"]
-
-
-def _has_user_namespaces() -> bool:
-    """True where the kernel's settings allow them; a security module may still refuse."""
-    switches = {"/proc/sys/user/max_user_namespaces": "0", "/proc/sys/kernel/unprivileged_userns_clone": "0"}
-    if not Path("/proc/self/ns/user").exists():
-        return False
-    return not any(
-        Path(file).exists() and Path(file).read_text().strip() == off for file, off in switches.items()
-    )

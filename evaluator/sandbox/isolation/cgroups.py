@@ -10,7 +10,9 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from typing import Final
 
 from kernelwright.evaluator.sandbox.policy import FREEZE_S
 from kernelwright.evaluator.sandbox.process import cleanup
@@ -38,19 +40,14 @@ class Hierarchies:
             return "cgroup v2"
         return "cgroup v1" if self.memory and self.pids else "rlimits"
 
-    @property
-    def freezing(self) -> str:
-        if self.unified:
-            return "cgroup v2"
-        return "cgroup v1" if self.freezer else "signals"
-
     def folders(self) -> tuple[Path, ...]:
         used = (self.memory, self.pids, self.freezer, self.unified)
         return tuple(dict.fromkeys(folder for folder in used if folder))
 
 
-def find_hierarchies() -> Hierarchies:
-    """Test the mounted hierarchies with a short-lived process; takes a few milliseconds."""
+@cache
+def hierarchies() -> Hierarchies:
+    """Those this process may use, tested once with a short-lived process; takes a few milliseconds."""
     own = _own_groups()
     mounts = _mounts()
     unified, limits = _find_unified(own, mounts)
@@ -64,7 +61,7 @@ def find_hierarchies() -> Hierarchies:
 
 
 def version_1_freezer() -> Path | None:
-    """The version 1 freezer, which `find_hierarchies` ignores where version 2 can freeze."""
+    """The version 1 freezer, which `hierarchies` ignores where version 2 can freeze."""
     return _usable(_folder("freezer", _own_groups(), _mounts()), "freezer.state")
 
 
@@ -137,29 +134,11 @@ class ControlGroup:
         for folder in self._folders[-1:]:
             cleanup.kill_cgroup(str(folder))
 
-    def tasks(self) -> int | None:
-        """Live tasks, threads included; None without a group."""
-        if not self._folders:
-            return None
-        folder = self._folders[0]
-        name = "cgroup.threads" if folder == self._unified else "tasks"
-        return len((folder / name).read_text().split())
-
     def memory_kills(self) -> int:
         """Number of processes the kernel killed for this group's memory limit."""
         if self._unified and self._hierarchies.unified_limits:
             return _field(self._unified / "memory.events", "oom_kill")
         return _field(self._memory / "memory.oom_control", "oom_kill") if self._memory else 0
-
-    def peak_memory_bytes(self) -> int | None:
-        """Most memory it held, page cache included; None where nothing counted."""
-        if self._unified and self._hierarchies.unified_limits:
-            file = self._unified / "memory.peak"
-        elif self._memory:
-            file = self._memory / "memory.max_usage_in_bytes"
-        else:
-            return None
-        return int(file.read_text()) if file.exists() else None
 
     def remove(self) -> bool:
         """Kill the rest and remove the groups; False when a process does not die."""
@@ -174,6 +153,10 @@ class ControlGroup:
                 raise TimeoutError(f"{file} did not say {text!r} within {FREEZE_S} s")
             time.sleep(pause)
             pause = min(0.01, pause * 2)
+
+
+NO_GROUP: Final = ControlGroup(Hierarchies(), "")
+"""A group of no hierarchy: it bounds, freezes and kills nothing."""
 
 
 def _field(file: Path, name: str) -> int:

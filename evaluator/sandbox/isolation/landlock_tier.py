@@ -1,16 +1,37 @@
-"""Tier 2, without bubblewrap: the paths Landlock allows, and mounts that hide others where possible."""
+"""Tier 2, without bubblewrap: the paths Landlock allows, and mounts that hide others where possible.
+
+Numbers are those of linux/landlock.h; `init` applies the rules.
+"""
 
 from __future__ import annotations
 
+import ctypes
 import os
+import struct
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Final
 
-from kernelwright.evaluator.sandbox.isolation import landlock
 from kernelwright.evaluator.sandbox.isolation.mounts import python_binds, system_binds
 from kernelwright.evaluator.sandbox.isolation.sandbox_policy import Bind, SandboxPolicy
 from kernelwright.evaluator.schema.errors import ConfigError, MachineError
+
+EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
+MAKE_CHAR, MAKE_BLOCK = 1 << 6, 1 << 11
+TRUNCATE, IOCTL_DEVICE = 1 << 14, 1 << 15
+READ = EXECUTE | READ_FILE | READ_DIR
+PROCESS = READ_FILE | WRITE_FILE | READ_DIR | TRUNCATE
+"""CUDA does not start unless it can name its threads in /proc."""
+DEVICE = READ_FILE | WRITE_FILE | READ_DIR | TRUNCATE | IOCTL_DEVICE
+EVERYTHING = (1 << 16) - 1
+WRITE = EVERYTHING & ~(MAKE_CHAR | MAKE_BLOCK | IOCTL_DEVICE)
+FILE_RIGHTS_BY_ABI = {1: 13, 2: 14, 3: 15, 4: 15, 5: 16}
+"""Number of file rights each version knows."""
+TCP = 1 | 2
+"""Bind and connect, version 4."""
+SCOPES = 1 | 2
+"""Abstract UNIX sockets and signals to the outside, version 6."""
 
 SCRATCH: Final = ("/tmp", "/dev/shm")
 DEVICES: Final = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
@@ -22,6 +43,13 @@ SHARED_PROC: Final = tuple(
     )
 )  # fmt: skip
 """Readable paths of a /proc that shows the host's processes."""
+
+
+@cache
+def abi() -> int:
+    """This kernel's Landlock version; 0 without Landlock."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    return max(0, int(libc.syscall(444, None, 0, 1)))
 
 
 def check_targets(binds: tuple[Bind, ...]) -> None:
@@ -38,11 +66,20 @@ def check_targets(binds: tuple[Bind, ...]) -> None:
 def restriction(
     policy: SandboxPolicy, features: frozenset[str], scratch: Path | None
 ) -> Mapping[str, object] | None:
-    if not landlock.abi():
+    """A ruleset for this kernel's Landlock; None without it."""
+    version = abi()
+    if not version:
         return None
     if "mount" not in features:
         _check_nesting(policy.binds)
-    return landlock.restriction(_rights(policy, features, scratch), network="net" in features)
+    handled = (1 << FILE_RIGHTS_BY_ABI[min(version, 5)]) - 1
+    attribute = struct.pack("=Q", handled)
+    if version >= 4:
+        attribute += struct.pack("=Q", 0 if "net" in features else TCP)
+    if version >= 6:
+        attribute += struct.pack("=Q", SCOPES)
+    rights = dict(_rights(policy, features, scratch))
+    return {"attribute": attribute, "rules": [(path, held & handled) for path, held in rights.items()]}
 
 
 def mounts(policy: SandboxPolicy, uid: int | None) -> Mapping[str, object]:
@@ -98,12 +135,12 @@ def _rights(
     policy: SandboxPolicy, features: frozenset[str], scratch: Path | None
 ) -> Iterator[tuple[str, int]]:
     for bind in visible(policy):
-        yield str(bind.source), landlock.READ | (landlock.WRITE if bind.writable else 0)
+        yield str(bind.source), READ | (WRITE if bind.writable else 0)
     private_proc = {"pid", "mount"} <= features
     for path in ("/proc",) if private_proc else SHARED_PROC:
         own = private_proc or path == "/proc/self"
-        yield path, landlock.PROCESS if own else landlock.READ_FILE | landlock.READ_DIR
+        yield path, PROCESS if own else READ_FILE | READ_DIR
     for folder in SCRATCH if "mount" in features else (os.fspath(scratch),) if scratch else ():
-        yield folder, landlock.WRITE
+        yield folder, WRITE
     for device in (*DEVICES, *policy.devices):
-        yield str(device), landlock.DEVICE
+        yield str(device), DEVICE

@@ -63,6 +63,21 @@ def python_binds() -> tuple[Bind, ...]:
     return tuple(Bind(source, target) for target, source in shown.items())
 
 
+def unseen_binds(paths: Iterable[Path], binds: Iterable[Bind] = ()) -> tuple[Bind, ...]:
+    """Read-only binds of those paths that a sandbox with these binds does not see anyway.
+
+    Never of a parent of system folders, such as / for a compiler in a folder below it.
+    """
+    system = [Path(folder) for folder in SYSTEM]
+    seen = [*system, *(bind.target or bind.source for bind in (*python_binds(), *binds))]
+    return tuple(
+        Bind(path)
+        for path in paths
+        if not any(path.is_relative_to(folder) for folder in seen)
+        and not any(folder.is_relative_to(path) for folder in system)
+    )
+
+
 def _roots() -> Iterator[Path]:
     yield from (Path(path) for path in (sys.base_prefix, sys.prefix, sys.base_exec_prefix, sys.exec_prefix))
     yield from (Path(path) for path in sysconfig.get_paths().values() if Path(path).is_dir())

@@ -42,7 +42,6 @@ class SandboxPolicy:
     binds: tuple[Bind, ...] = ()
     devices: tuple[Path, ...] = ()
     """Device nodes to pass; when there are any, /sys and /proc/driver/nvidia are visible too."""
-    working_directory: str = "/tmp"
     cpu_s: float | None = None
     """CPU time of one process."""
     niceness: int = 0
@@ -60,8 +59,6 @@ class ExitReport:
     """The signal that ended it."""
     out_of_memory: bool
     """Its memory limit ended it; `reason` tells a counted kill from a guess."""
-    peak_memory_bytes: int | None
-    """Most memory the tree held, or its largest process where nothing counted the tree; None if unknown."""
     reason: str
     """One line for people."""
 
@@ -80,16 +77,8 @@ class SandboxProbe:
     """The sandboxing features of this machine."""
 
     tiers: Mapping[SandboxTier, TierProbe]
-    bubblewrap: Path | None
-    bubblewrap_version: str
-    """Empty without bubblewrap."""
-    user_namespaces: bool
-    landlock_abi: int
-    """0 without Landlock."""
     seccomp: bool
     limits: str
     """Mechanism that limits memory and tasks: `cgroup v2`, `cgroup v1` or `rlimits`."""
-    freezer: str
-    """Mechanism that freezes a tree: `cgroup v2`, `cgroup v1` or `signals`."""
     dedicated_uid: bool
     """True where each sandbox gets a uid of its own (under root)."""

@@ -2,7 +2,7 @@
 
 Run by path with `python -I -S`, never imported. Every sandbox pays for its start, so it avoids `json`,
 `signal`, `socket` and `struct`. It reads one marshalled plan from the launcher and answers in lines of text:
-`hello FEATURES`, `worker`, `started`, `failed WHY`, `exited STATUS PEAK_KIB`. Under bubblewrap it is pid 1;
+`hello FEATURES`, `worker`, `started`, `failed WHY`, `exited STATUS`. Under bubblewrap it is pid 1;
 otherwise it creates the namespaces it may. What `fork_server` starts is not its child: then it sets the
 sandbox up and reaps orphans. It decides nothing.
 """
@@ -306,9 +306,8 @@ def reap_orphans(control: int) -> None:
     os._exit(0)
 
 
-def reap(worker: int, control: int, *, alone: bool) -> tuple[int, int]:
-    """Wait for the worker and reap orphans; kill all when the launcher is gone. Status and peak KiB."""
-    peak = 0
+def reap(worker: int, control: int, *, alone: bool) -> int:
+    """Wait for the worker and reap orphans; kill all when the launcher is gone. Returns its status."""
     waiting = select.poll()
     waiting.register(control, select.POLLIN)
     try:
@@ -325,14 +324,13 @@ def reap(worker: int, control: int, *, alone: bool) -> tuple[int, int]:
             kill_all()
         while True:
             try:
-                pid, status, usage = os.wait4(-1, os.WNOHANG)
+                pid, status = os.waitpid(-1, os.WNOHANG)
             except ChildProcessError:
-                return 0, peak
+                return 0
             if pid == 0:
                 break
-            peak = max(peak, usage.ru_maxrss)
             if pid == worker:
-                return status, peak
+                return status
 
 
 def kill_all() -> None:
@@ -389,10 +387,10 @@ def main() -> None:
     send_line(control, "started")
     if worker == 0:
         reap_orphans(control)
-    status, peak = reap(worker, control, alone=alone)
+    status = reap(worker, control, alone=alone)
     if not alone:
         kill_all()
-    send_line(control, f"exited {status} {peak}")
+    send_line(control, f"exited {status}")
     os._exit(0)
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kernelwright.evaluator.sandbox.isolation import landlock_tier, seccomp
+from kernelwright.evaluator.sandbox.isolation.cgroups import ControlGroup
 from kernelwright.evaluator.sandbox.isolation.sandbox_policy import SandboxPolicy
 from kernelwright.evaluator.sandbox.policy import EXTRA_TASKS, OPEN_FILES
 from kernelwright.evaluator.schema.config import SandboxTier
@@ -22,12 +23,7 @@ class SandboxFeatures:
     """The sandbox's own user, if it has one."""
     scratch: Path | None
     """A folder in place of /tmp, where that cannot be private."""
-    memory_bounded: bool
-    """A cgroup bounds its memory."""
-    tasks_bounded: bool
-    """A cgroup bounds its tasks."""
-    freezes_by_signals: bool
-    """No cgroup can freeze it."""
+    group: ControlGroup
     forked: bool = False
     """A fork server starts the program."""
 
@@ -35,17 +31,16 @@ class SandboxFeatures:
 def plan(
     argv: Sequence[str], policy: SandboxPolicy, fds: Sequence[int], features: SandboxFeatures
 ) -> Mapping[str, object]:
-    environment, directory = dict(policy.environment), policy.working_directory
+    environment = dict(policy.environment)
     if features.scratch:
         environment = {
             name: landlock_tier.relocated(value, features.scratch) for name, value in environment.items()
         }
-        directory = landlock_tier.relocated(directory, features.scratch)
     confined = policy.tier is SandboxTier.CONFINED
     return {
         "argv": [os.fsencode(word) for word in argv],
         "environment": {os.fsencode(name): os.fsencode(value) for name, value in environment.items()},
-        "directory": directory,
+        "directory": str(features.scratch or "/tmp"),
         "fds": list(fds),
         "forked": features.forked,
         "rlimits": _rlimits(policy, features),
@@ -73,9 +68,7 @@ def _filter(policy: SandboxPolicy, features: SandboxFeatures) -> Mapping[str, ob
         sockets = seccomp.Sockets.ISOLATED
     else:
         sockets = seccomp.Sockets.UNIX if policy.devices else seccomp.Sockets.PAIRS
-    program = seccomp.program(
-        machine, sockets=sockets, nested=policy.nested, timers=not features.freezes_by_signals
-    )
+    program = seccomp.program(machine, sockets=sockets, nested=policy.nested, timers=features.group.freezes)
     return {"seccomp": program, "seccomp_number": machine.load_filter}
 
 
@@ -83,11 +76,11 @@ def _rlimits(policy: SandboxPolicy, features: SandboxFeatures) -> list[tuple[int
     """Resource limits; address space is never limited, because CUDA reserves far more than it uses."""
     limits = {resource.RLIMIT_CORE: 0, resource.RLIMIT_FSIZE: policy.file_bytes}
     limits[resource.RLIMIT_NOFILE] = OPEN_FILES
-    if not features.memory_bounded and not policy.devices and not policy.nested:
+    if not features.group.bounds_memory and not policy.devices and not policy.nested:
         limits[resource.RLIMIT_DATA] = policy.memory_bytes
     if features.uid is not None or ("user" in features.namespaces and _counts_by_namespace()):
         limits[resource.RLIMIT_NPROC] = policy.processes + EXTRA_TASKS
-    elif not features.tasks_bounded:
+    elif not features.group.bounds_tasks:
         limits[resource.RLIMIT_NPROC] = policy.processes + EXTRA_TASKS + _own_tasks()
     rows = [(kind, wanted, wanted) for kind, wanted in limits.items()]
     if policy.cpu_s is not None:

@@ -8,11 +8,10 @@ import subprocess
 import tempfile
 import threading
 from collections.abc import Sequence
-from functools import cache
 from typing import Self
 
 from kernelwright.evaluator.sandbox.isolation import landlock_tier
-from kernelwright.evaluator.sandbox.isolation.cgroups import ControlGroup, Hierarchies, find_hierarchies
+from kernelwright.evaluator.sandbox.isolation.cgroups import ControlGroup, Hierarchies, hierarchies
 from kernelwright.evaluator.sandbox.isolation.sandbox_policy import SandboxPolicy
 from kernelwright.evaluator.sandbox.isolation.uid_pool import UidLease
 from kernelwright.evaluator.sandbox.policy import MAX_REFUSALS, OUTPUT_BYTES
@@ -31,12 +30,6 @@ from kernelwright.evaluator.schema.errors import ConfigError, MachineError
 from kernelwright.evaluator.schema.evaluation import SandboxReport
 
 SERIALS = itertools.count(1)
-
-
-@cache
-def hierarchies() -> Hierarchies:
-    """This process's control groups, found once."""
-    return find_hierarchies()
 
 
 class Launcher:
@@ -58,7 +51,8 @@ class Launcher:
         self._servers = ForkServers(self._spawner)
         self._refusals = 0
         """Programs in a row that could not be forked: an old kernel, or a container that forbids it."""
-        self._cleaner = self._start_cleaner([scratch, *folders])
+        argv = (startup.interpreter(), "-I", "-S", "-B", cleanup.__file__, self._owner, scratch, *folders)
+        self._cleaner = self._spawner.spawn(argv, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, fds=())
         self._init_code = passing_file("kernelwright-init", startup.compiled_init())
 
     def start(
@@ -151,7 +145,9 @@ class Launcher:
         resources = SandboxResources(ControlChannel())
         monitor: subprocess.Popen[bytes] | None = None
         try:
-            self._acquire(request, resources)
+            if startup.gives_users(policy.tier):
+                resources.lease = UidLease.take()
+            resources.group = ControlGroup(self._hierarchies, name)
             capture, writer = self._capture(output_bytes)
             try:
                 monitor = startup.spawn(
@@ -166,20 +162,10 @@ class Launcher:
             if monitor is not None:
                 monitor.kill()
                 monitor.wait()
-            cleanup.kill_starting(request.name)
+            cleanup.kill_starting(name)
             resources.release()
             raise
         return self._register(processes, resources, capture, policy, uid)
-
-    def _start_cleaner(self, places: list[str]) -> subprocess.Popen[bytes]:
-        argv = (startup.interpreter(), "-I", "-S", "-B", cleanup.__file__, self._owner, *places)
-        return self._spawner.spawn(argv, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, fds=())
-
-    def _acquire(self, request: startup.StartRequest, resources: SandboxResources) -> None:
-        if startup.gives_users(request.policy.tier):
-            resources.lease = UidLease.take()
-        if self._hierarchies.folders():
-            resources.group = ControlGroup(self._hierarchies, request.name)
 
     def _capture(self, output_bytes: int) -> tuple[OutputCapture, int]:
         reader, writer = os.pipe()
@@ -208,7 +194,7 @@ class Launcher:
             self._running.add(sandboxed)
         self._event_loop.watch(resources.control.fileno(), sandboxed.read_control)
         group = resources.group
-        if resources.scratch or not (group and group.bounds_memory and group.bounds_tasks):
+        if resources.scratch or not (group.bounds_memory and group.bounds_tasks):
             self._event_loop.tick(sandboxed.enforce_limits)
         return sandboxed
 

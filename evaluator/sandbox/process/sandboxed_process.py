@@ -16,14 +16,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from kernelwright.evaluator.sandbox.isolation.cgroups import ControlGroup
+from kernelwright.evaluator.sandbox.isolation.cgroups import NO_GROUP, ControlGroup
 from kernelwright.evaluator.sandbox.isolation.sandbox_policy import ExitReport, SandboxPolicy
 from kernelwright.evaluator.sandbox.isolation.uid_pool import UidLease
 from kernelwright.evaluator.sandbox.policy import DEATH_S, OUTPUT_S, TASK_SLACK
 from kernelwright.evaluator.sandbox.process import process_tree
 from kernelwright.evaluator.sandbox.process.control_channel import ControlChannel
 from kernelwright.evaluator.sandbox.process.event_loop import OutputCapture
-from kernelwright.evaluator.schema.config import SandboxTier
 from kernelwright.evaluator.schema.errors import MachineError
 from kernelwright.evaluator.schema.evaluation import SandboxReport
 
@@ -43,7 +42,7 @@ class SandboxResources:
     """To `init`, or to who waits for a program that it did not start."""
     init: ControlChannel | None = None
     """To `init` where it did not start the program; it ends all that is left once this is closed."""
-    group: ControlGroup | None = None
+    group: ControlGroup = NO_GROUP
     lease: UidLease | None = None
     scratch: Path | None = None
     """Folder in place of /tmp; its parent belongs to the sandbox too."""
@@ -53,7 +52,7 @@ class SandboxResources:
         self.control.close()
         if self.init is not None:
             self.init.close()
-        gone = self.group is None or self.group.remove()
+        gone = self.group.remove()
         if self.scratch:
             shutil.rmtree(self.scratch.parent, ignore_errors=True)
         if self.lease and gone:
@@ -105,15 +104,12 @@ class SandboxedProcess:
         self._capture = capture
         self._policy = policy
         self._on_end = on_end
-        monitored = policy.tier is not SandboxTier.BUBBLEWRAP
-        self._own_tasks = len({processes.init} | ({processes.monitor.pid} if monitored else set()))
         self._lock = threading.Lock()
         self._gone = threading.Event()
         self._stopped_by: set[str] = set()
         self._killed_for = ""
         self._over_memory = False
         self._status: int | None = None
-        self._peak_bytes: int | None = None
         self._ended: ExitReport | None = None
 
     def poll(self) -> ExitReport | None:
@@ -150,7 +146,7 @@ class SandboxedProcess:
             self._stopped_by.add(by)
             group = self._resources.group
             try:
-                if group and group.freezes:
+                if group.freezes:
                     group.freeze()
                 else:
                     process_tree.stop(*self._processes.roots)
@@ -164,7 +160,7 @@ class SandboxedProcess:
             if self._stopped_by or self._ended or self._gone.is_set():
                 return
             group = self._resources.group
-            if group and group.freezes:
+            if group.freezes:
                 group.thaw()
             else:
                 process_tree.resume(*self._processes.roots)
@@ -216,17 +212,6 @@ class SandboxedProcess:
         """The beginning and end of its output so far, control characters escaped; never evidence."""
         return self._capture.text()
 
-    def tasks(self) -> int:
-        with self._lock:
-            if self._ended or self._gone.is_set():
-                return 0
-            counted = self._resources.group.tasks() if self._resources.group else None
-            return (
-                process_tree.tasks(*self._processes.roots)
-                if counted is None
-                else max(0, counted - self._own_tasks)
-            )
-
     def read_control(self) -> float | None:
         """Read the lines about its end; None when who sends them is gone."""
         lines = self._resources.control.read_available()
@@ -236,9 +221,8 @@ class SandboxedProcess:
             self._gone.set()
             return None
         for line in lines:
-            words = line.rest.split()
-            if line.word == "exited" and len(words) == 2 and all(map(str.isdecimal, words)):
-                self._status, self._peak_bytes = int(words[0]), int(words[1]) * process_tree.KIB
+            if line.word == "exited" and line.rest.isdecimal():
+                self._status = int(line.rest)
         return 0.0
 
     def enforce_limits(self) -> bool:
@@ -246,13 +230,12 @@ class SandboxedProcess:
         if self._gone.is_set():
             return False
         group = self._resources.group
-        if not (group and group.bounds_tasks):
+        if not group.bounds_tasks:
             started, allowed = process_tree.tasks(*self._processes.roots), self._policy.processes + TASK_SLACK
             if started > allowed:
                 self._kill_all(f"ran {started} tasks at once, {self._policy.processes} allowed (watchdog)")
-        if not (group and group.bounds_memory):
+        if not group.bounds_memory:
             held = process_tree.resident_bytes(*self._processes.roots)
-            self._peak_bytes = max(held, self._peak_bytes or 0)
             if held > self._policy.memory_bytes:
                 self._over_memory = True
                 self._kill_all(f"held {held} bytes of memory, {self._policy.memory_bytes} allowed (watchdog)")
@@ -268,8 +251,7 @@ class SandboxedProcess:
         self._killed_for = self._killed_for or why
         if "pid" not in self._processes.features:
             process_tree.kill(*self._processes.roots)
-        if self._resources.group:
-            self._resources.group.kill()
+        self._resources.group.kill()
         process_tree.send(self._processes.init, signal.SIGKILL)
 
     def _finish(self) -> ExitReport:
@@ -277,27 +259,25 @@ class SandboxedProcess:
             if self._ended:
                 return self._ended
             group = self._resources.group
-            if group:
-                group.kill()  # `init` may be frozen: then it does not see that it has to end
+            group.kill()  # `init` may be frozen: then it does not see that it has to end
             try:
                 self._processes.monitor.wait(DEATH_S)
             except subprocess.TimeoutExpired:
                 raise MachineError(_hanging(self._processes.init)) from None
             self._gone.wait(OUTPUT_S)
-            kills = group.memory_kills() if group else 0
-            peak = group.peak_memory_bytes() if group else None
+            kills = group.memory_kills()
             if not self._resources.release():
                 raise MachineError(_hanging(self._processes.init))
             self._capture.ended.wait(OUTPUT_S)
-            self._ended = self._report(kills, peak if peak is not None else self._peak_bytes)
+            self._ended = self._report(kills)
         self._on_end(self)
         return self._ended
 
-    def _report(self, kills: int, peak_bytes: int | None) -> ExitReport:
+    def _report(self, kills: int) -> ExitReport:
         status = signal.SIGKILL if self._status is None else self._status
         number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else None
         returncode = None if number else os.WEXITSTATUS(status)
-        ended = f"ended by {_name(number)}" if number else f"exited with {returncode}"
+        ended = f"ended by {signal_name(number)}" if number else f"exited with {returncode}"
         killed = self._status is None or (self._killed_for and number == signal.SIGKILL)
         out_of_memory, reason = self._over_memory, self._killed_for if killed else ended
         limit = f"the limit of {self._policy.memory_bytes} bytes of memory"
@@ -305,11 +285,10 @@ class SandboxedProcess:
             out_of_memory, reason = True, f"{ended}; {limit} killed {kills} processes (counted by the kernel)"
         elif returncode and self._limits_data_size() and OUT_OF_MEMORY_TEXTS.search(self._capture.text()):
             out_of_memory, reason = True, f"{ended}; it complained of {limit} (guessed from its output)"
-        return ExitReport(returncode, number, out_of_memory, peak_bytes, reason or "ended")
+        return ExitReport(returncode, number, out_of_memory, reason or "ended")
 
     def _limits_data_size(self) -> bool:
-        group = self._resources.group
-        return not (group and group.bounds_memory) and not self._policy.devices
+        return not self._resources.group.bounds_memory and not self._policy.devices
 
 
 def _hanging(pid: int) -> str:
@@ -319,7 +298,8 @@ def _hanging(pid: int) -> str:
     )
 
 
-def _name(number: int) -> str:
+def signal_name(number: int) -> str:
+    """Such as `SIGSEGV`, or the number of one without a name."""
     try:
         return signal.Signals(number).name
     except ValueError:

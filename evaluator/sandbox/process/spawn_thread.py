@@ -30,7 +30,7 @@ class SpawnThread:
         """Start a program in a session of its own, with this environment and only these descriptors.
 
         Raises:
-            OSError: it cannot be executed.
+            OSError, ValueError: it cannot be executed.
         """
         answer: Future[subprocess.Popen[bytes]] = Future()
 
@@ -46,7 +46,7 @@ class SpawnThread:
                     cwd="/",
                     start_new_session=True,
                 )
-            except OSError as error:
+            except (OSError, ValueError) as error:  # ValueError: a NUL byte in an argument
                 answer.set_exception(error)
             else:
                 answer.set_result(process)

@@ -115,14 +115,11 @@ def start_program(
     if "mount" not in features:
         resources.scratch = _make_scratch(request.name)
     _give_access(policy, resources.scratch, uid)
-    group = resources.group
     state = init_plan.SandboxFeatures(
         namespaces=features,
         uid=uid,
         scratch=resources.scratch,
-        memory_bounded=bool(group and group.bounds_memory),
-        tasks_bounded=bool(group and group.bounds_tasks),
-        freezes_by_signals=not (group and group.freezes),
+        group=resources.group,
         forked=bool(request.preload) and features >= FORKED_INTO,
     )
     plan = init_plan.plan(request.argv, policy, request.fds, state)
@@ -136,7 +133,7 @@ def start_program(
     worker = _expect(resources.control, "worker", capture, deadline)
     supervisor = None
     if state.forked:
-        _bound(group, policy, worker.pid)
+        _bound(resources.group, policy, worker.pid)
         forked = process_tree.read_process(worker.pid)
         supervisor = forked.parent if forked else None
         resources.control.send(plan)
@@ -195,9 +192,7 @@ def _spawn_bubblewrap(
     return monitor
 
 
-def _bound(group: ControlGroup | None, policy: SandboxPolicy, pid: int) -> None:
-    if group is None:
-        return
+def _bound(group: ControlGroup, policy: SandboxPolicy, pid: int) -> None:
     try:
         group.bound(memory_bytes=policy.memory_bytes, tasks=policy.processes + EXTRA_PROCESSES)
         group.add(pid)

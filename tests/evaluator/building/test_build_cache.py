@@ -82,12 +82,17 @@ def test_what_a_killed_process_left_is_swept(tmp_path: Path) -> None:
     ended = subprocess.run(
         [sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, check=True
     )
-    orphan = tmp_path / "staging" / f"{int(ended.stdout)}-1"
+    with cache.staged() as folder:
+        machine = folder.name.rsplit("-", 2)[0]
+    assert not folder.exists()
+    orphan = tmp_path / "staging" / f"{machine}-{int(ended.stdout)}-1"
+    elsewhere = tmp_path / "staging" / f"another-{int(ended.stdout)}-1"
     orphan.mkdir()
+    elsewhere.mkdir()
     with cache.staged() as folder:
         assert folder.exists()
         assert not orphan.exists()
-    assert not folder.exists()
+        assert elsewhere.exists()
 
 
 def test_only_one_holds_the_right_to_build_a_key(tmp_path: Path) -> None:

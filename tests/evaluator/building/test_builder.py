@@ -48,7 +48,7 @@ def _build(builder: Builder, request: BuildRequest, timeout_s: float = 60) -> Bu
 
 def _load(outcome: BuildOutcome) -> Any:
     assert outcome.build.ok, outcome.build.log
-    spec = importlib.util.spec_from_file_location(outcome.module_name, outcome.shared_object)
+    spec = importlib.util.spec_from_file_location(outcome.build.name, outcome.shared_object)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from kernelwright.evaluator.building.build_request import BuildRequest
-from kernelwright.evaluator.building.flags import RefusedFlag, screen_flags
+from kernelwright.evaluator.building.build_request import BuildRequest, InvalidRequest
+from kernelwright.evaluator.building.flags import screen_flags
 
 HONEST_CXX = [
     "-O3",
@@ -121,13 +121,13 @@ def test_a_flag_that_changes_no_kernel_is_dropped_with_a_note(flag: str) -> None
 @pytest.mark.parametrize("field", ["extra_cflags", "extra_cuda_cflags", "extra_ldflags"])
 @pytest.mark.parametrize("flag", HOSTILE)
 def test_a_hostile_flag_is_refused_by_name(flag: str, field: str) -> None:
-    with pytest.raises(RefusedFlag, match=r"not allowed|leaves the build folder"):
+    with pytest.raises(InvalidRequest, match=r"not allowed|leaves the build folder"):
         screen_flags(_request(**{field: [flag]}))
 
 
 def test_what_reaches_a_shell_cannot_carry_shell_syntax() -> None:
     for flag in ("-DX=`id`", "-DX=$(id)", "-DX=a;id", '-DX=a"b', "-Xcompiler=-DX=`id`"):
-        with pytest.raises(RefusedFlag):
+        with pytest.raises(InvalidRequest):
             screen_flags(_request(extra_cuda_cflags=[f"'{flag}'"]))
 
 
@@ -166,7 +166,7 @@ def test_a_library_among_nvcc_flags_goes_to_the_linker() -> None:
     "flag", ["-DX=a\0b", "-DX=\x1b[2J", "'-DX=a\nb'", "-DX=" + "a" * 140_000, "'" * 9_001]
 )
 def test_a_flag_no_command_line_can_hold_is_refused_by_name_cut_short(flag: str, field: str) -> None:
-    with pytest.raises(RefusedFlag) as refused:
+    with pytest.raises(InvalidRequest) as refused:
         screen_flags(_request(**{field: ["-O3", flag]}))
     assert ascii(flag)[1:4] in str(refused.value)
     assert str(refused.value).isprintable()
@@ -174,7 +174,7 @@ def test_a_flag_no_command_line_can_hold_is_refused_by_name_cut_short(flag: str,
 
 
 def test_flags_are_bounded_together() -> None:
-    with pytest.raises(RefusedFlag, match="more than 32000 characters; the longest is '-DX=aaa"):
+    with pytest.raises(InvalidRequest, match="more than 32000 characters; the longest is '-DX=aaa"):
         screen_flags(_request(extra_cflags=["-O3", *["-DX=" + "a" * 3000] * 11]))
 
 
@@ -190,5 +190,5 @@ def test_flags_of_several_lines_are_split_like_others() -> None:
 
 @pytest.mark.parametrize("folder", ["$(id)", "`id`", "a;id", "a|b", "a&b"])
 def test_a_folder_cannot_carry_shell_syntax(folder: str) -> None:
-    with pytest.raises(RefusedFlag):
+    with pytest.raises(InvalidRequest):
         screen_flags(_request(extra_cuda_cflags=[f"'-I{folder}'"]))

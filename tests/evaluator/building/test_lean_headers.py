@@ -100,7 +100,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
 def builder(shared_cache: Path, kept_toolboxes: Path) -> Iterator[Builder]:
     with Launcher() as launcher:
         made = Builder(cache=shared_cache / "builds", launcher=launcher, tier=strongest(None))
-        toolbox = made.tiers.prepare()
+        toolbox = made.tiers.lean(make=True)
         assert toolbox is not None
         keep(toolbox.folder, kept_toolboxes)
         yield made
@@ -114,7 +114,7 @@ def _build(builder: Builder, source: str, **fields: object) -> BuildOutcome:
 def _load(outcome: BuildOutcome) -> Any:
     assert outcome.build.ok, outcome.build.log
     assert outcome.build.tier == "lean"
-    spec = importlib.util.spec_from_file_location(outcome.module_name, outcome.shared_object)
+    spec = importlib.util.spec_from_file_location(outcome.build.name, outcome.shared_object)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)

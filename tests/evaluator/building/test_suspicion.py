@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kernelwright.evaluator import Candidate, EvaluationConfig, Evaluator, Status, problem_from_source
-from kernelwright.evaluator.building.lean_headers.suspicion import is_suspect
+from kernelwright.evaluator.building.lean_headers.suspicion import is_error_suspect
 
 PROBLEM = problem_from_source(
     textwrap.dedent(
@@ -64,7 +64,7 @@ HEADERS = (Path("/cache/toolbox/include"),)
     ],
 )
 def test_an_error_in_the_candidates_own_words_is_the_candidates(log: str) -> None:
-    assert not is_suspect(library=None, log=log, header_dirs=HEADERS)
+    assert not is_error_suspect(log, HEADERS)
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_an_error_in_the_candidates_own_words_is_the_candidates(log: str) -> Non
     ],
 )
 def test_an_error_that_full_headers_may_not_show_is_tried_with_them(log: str) -> None:
-    assert is_suspect(library=None, log=log, header_dirs=HEADERS)
+    assert is_error_suspect(log, HEADERS)
 
 
 @pytest.mark.slow

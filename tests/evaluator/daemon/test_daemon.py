@@ -25,7 +25,7 @@ from kernelwright.evaluator import (
     stop_daemons,
 )
 from kernelwright.evaluator.daemon.endpoint import DaemonGone, Endpoint, Listening
-from kernelwright.evaluator.daemon.messages import Evaluate, receive_reply, send
+from kernelwright.evaluator.daemon.messages import REPLY, Evaluate, receive, send
 from kernelwright.evaluator.daemon.server import Daemon
 
 PROBLEM = problem_from_source(
@@ -110,7 +110,7 @@ def test_a_caller_that_goes_away_cancels(folder: Path, shared_cache: Path) -> No
     evaluate_warm(PROBLEM, RIGHT, QUICK, cache=shared_cache)
     connection = Endpoint.of(shared_cache).connect()
     send(connection, Evaluate(problem=PROBLEM, candidate=candidate("time.sleep(600)"), config=QUICK))
-    while getattr(receive_reply(connection), "stage", None) is not Stage.VERIFY:
+    while getattr(receive(connection, REPLY), "stage", None) is not Stage.VERIFY:
         pass
     assert running_daemons()[0].running == 1
     connection.close()

@@ -22,7 +22,7 @@ def outcome(tmp_path):
     library = tmp_path / "built.so"
     library.write_bytes(b"a library")
     build = Build(name="ext", key="k", tier="full", cached=True, seconds=0.0, ok=True)
-    return BuildOutcome(build=build, shared_object=library, module_name="ext")
+    return BuildOutcome(build=build, shared_object=library)
 
 
 def test_an_equal_request_is_answered_with_the_library_that_was_handed_over(supply, outcome):

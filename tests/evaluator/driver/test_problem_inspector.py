@@ -126,12 +126,13 @@ def test_a_problem_of_ours_has_no_flaw(evaluator, problem):
     [
         ("import ctypes; ctypes.string_at(0)", "crashes"),
         ("os._exit(0)", "crashes"),
+        ("os.kill(os.getpid(), 40)", "crashes"),
         ("sys.exit(0)", "raises"),
         ("x = (x > 0).view(torch.bits8)", "raises"),
         # Asks for a value first, so that it cannot be weighed.
         ("x = x.new_ones(1 << (40 + int(x.sum() > 1e30)))", "too_big"),
     ],
-    ids=["segfault", "exit", "sys_exit", "bits", "memory"],
+    ids=["segfault", "exit", "signal", "sys_exit", "bits", "memory"],
 )
 def test_a_problem_that_does_not_return_is_flawed_and_the_next_one_is_vetted(evaluator, body, found):
     assert names(evaluator.inspect(doing(body))) == {found}

@@ -137,3 +137,8 @@ def test_nodes_are_found_where_a_container_keeps_its_hosts_numbers(tmp_path) -> 
     (tmp_path / "nvidia3").touch()
     assert hardware.gpu_nodes("cuda:3", tmp_path)[0].name == "nvidia3"
     assert hardware.gpu_nodes("cpu", tmp_path) == ()
+
+
+@pytest.mark.usefixtures("four_gpus")
+def test_a_gpu_that_is_not_here_is_none() -> None:
+    assert [hardware.gpu_of(name) is None for name in ("cpu", "cuda:3", "cuda:4")] == [True, False, True]

@@ -11,7 +11,7 @@ import pytest
 
 from kernelwright.evaluator import MachineError
 from kernelwright.evaluator.host.device_lock import DeviceLock
-from kernelwright.evaluator.host.lock_files import LockFiles
+from kernelwright.evaluator.host.file_lock import LockFiles
 
 
 class Work:

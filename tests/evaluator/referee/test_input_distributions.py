@@ -71,10 +71,21 @@ def test_elements_far_out_are_few_and_farther_than_all_others(name: str, changed
     assert not out[:, 0].any(), "zeros stay"
 
 
+@pytest.mark.parametrize("shape", [(4, 64, 32), (1, 64, 32), (64, 32)])
+def test_signs_of_large_values_last_along_the_last_dimension_or_all_others(shape: tuple[int, ...]) -> None:
+    values = torch.randn(shape)
+    signs = VARIANTS["large"](values, _generator()).sign()
+    halves = signs.chunk(2, dim=1 if shape[0] == 1 else 0)
+    last = [torch.equal(half, half[..., :1].expand_as(half)) for half in halves]
+    others = [torch.equal(half, half.reshape(-1, shape[-1])[:1].expand_as(half)) for half in halves]
+    assert sorted(zip(last, others, strict=True)) == [(False, True), (True, False)]
+    assert torch.equal(VARIANTS["large"](values.abs(), _generator()), values.abs() * 16)
+
+
 def test_variants_are_as_large_as_they_say() -> None:
     values = torch.randn(64, 128)
     large, tiny, sparse = (VARIANTS[name](values, _generator()) for name in ("large", "tiny", "sparse"))
-    assert torch.equal(large, values * 16)
+    assert torch.equal(large.abs(), values.abs() * 16)
     assert torch.equal(tiny, values / 4096)
     kept = sparse == values
     assert 0.04 < float(kept.float().mean()) < 0.09

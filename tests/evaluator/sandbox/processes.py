@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from kernelwright.evaluator.sandbox.process.launcher import hierarchies
+from kernelwright.evaluator.sandbox.isolation.cgroups import hierarchies
 
 DAEMON = """
 import os, signal, sys, time

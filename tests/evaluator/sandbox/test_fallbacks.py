@@ -15,11 +15,10 @@ from kernelwright.evaluator.sandbox import Launcher
 from kernelwright.evaluator.sandbox.isolation.cgroups import (
     ControlGroup,
     Hierarchies,
-    find_hierarchies,
+    hierarchies,
     version_1_freezer,
 )
 from kernelwright.evaluator.sandbox.process.cleanup import owner_name
-from kernelwright.evaluator.sandbox.process.launcher import hierarchies
 
 if TYPE_CHECKING:
     from conftest import Inside
@@ -120,16 +119,6 @@ else:
     assert "tasks at once" in report.reason or int(output) < 400
 
 
-def test_live_tasks_are_counted_without_groups(groupless: Inside) -> None:
-    running = groupless.start("import os, time; os.fork(); print('two', flush=True); time.sleep(60)")
-    deadline = time.monotonic() + 60
-    while running.tasks() != 2:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-    running.kill()
-    assert running.tasks() == 0
-
-
 def test_signals_that_would_undo_a_freeze_cannot_be_ordered(groupless: Inside) -> None:
     code = """
 import ctypes, errno, fcntl, platform, signal
@@ -147,13 +136,12 @@ except OSError as error:
 
 
 def test_what_is_found_works() -> None:
-    found = find_hierarchies()
-    assert found == hierarchies()
+    found = hierarchies()
+    assert found == hierarchies.__wrapped__(), "found anew"
     if not found.folders():
         pytest.skip("no control groups here")
     group = ControlGroup(found, f"{owner_name(0)}test")
     group.bound(memory_bytes=1 << 26, tasks=4)
-    assert group.tasks() == 0
     assert group.memory_kills() == 0
     assert group.remove()
     assert group.remove()

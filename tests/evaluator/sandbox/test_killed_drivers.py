@@ -16,8 +16,8 @@ from kernelwright import evaluator
 from kernelwright.evaluator import SandboxTier
 from kernelwright.evaluator.sandbox import Launcher, probe
 from kernelwright.evaluator.sandbox.isolation.bubblewrap import find_bubblewrap
+from kernelwright.evaluator.sandbox.isolation.cgroups import hierarchies
 from kernelwright.evaluator.sandbox.process import cleanup, process_tree
-from kernelwright.evaluator.sandbox.process.launcher import hierarchies
 from tests.evaluator.sandbox.processes import DAEMON, eventually, leftover_names, pipe, read
 
 if TYPE_CHECKING:

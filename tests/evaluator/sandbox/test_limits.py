@@ -12,8 +12,6 @@ from kernelwright.evaluator.sandbox import probe
 if TYPE_CHECKING:
     from conftest import Inside
 
-MIB = 1 << 20
-
 
 def test_a_memory_bomb_is_out_of_memory(inside: Inside) -> None:
     code = """
@@ -45,8 +43,6 @@ for _ in range(8):
 def test_an_honest_program_is_not_out_of_memory(inside: Inside) -> None:
     report, _ = inside.run("block = bytearray(b'x') * (64 << 20)")
     assert (report.returncode, report.out_of_memory) == (0, False)
-    assert report.peak_memory_bytes is not None
-    assert report.peak_memory_bytes >= 64 * MIB
 
 
 def test_a_fork_bomb_is_bounded(inside: Inside) -> None:

@@ -1,8 +1,9 @@
-"""Reads a file that somebody else may have put there: a regular one, no link, and of bounded size."""
+"""Whole files: written so that one is complete or absent, and read where somebody else may have put them."""
 
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import stat
 from pathlib import Path
@@ -10,6 +11,28 @@ from pathlib import Path
 from kernelwright.evaluator.host.policy import MAX_FILE_BYTES
 
 _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+
+
+def write_whole(path: Path, data: bytes, *, pending: Path | None = None, sync: bool = False) -> None:
+    """Write a temporary file and rename it.
+
+    `pending` is a folder of the same file system to write in, by default the file's own; with `sync` the
+    data is on the disk when this returns.
+
+    Raises:
+        OSError: not written; the content at `path` is as it was.
+    """
+    part = (pending or path.parent) / f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}.part"
+    try:
+        with part.open("xb") as file:
+            file.write(data)
+            if sync:
+                file.flush()
+                os.fsync(file.fileno())
+        part.replace(path)
+    except OSError:
+        part.unlink(missing_ok=True)
+        raise
 
 
 def read_regular(path: Path, *, most: int = MAX_FILE_BYTES) -> bytes:
@@ -34,3 +57,9 @@ def read_regular(path: Path, *, most: int = MAX_FILE_BYTES) -> bytes:
     if len(data) > most:
         raise OSError(errno.EFBIG, f"is larger than {most} bytes", str(path))
     return data
+
+
+def sha256_file(path: Path) -> str:
+    """Hex SHA-256 of a file of our own."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
