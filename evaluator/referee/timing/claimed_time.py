@@ -61,6 +61,9 @@ class Turn:
     owning_ms: float = 0.0
     """By the referee's clock, finding and copying outputs that do not own their memory, without the claimed
     time of those copies."""
+    freezing_ms: float = 0.0
+    """By the referee's clock, on a CPU, until the worker stood still whenever it was frozen: a system call that
+    it had begun goes on until then."""
     launch_ms: float | None = None
     """Until all calls were queued, before the clocks started; None where they were not."""
     setup_ms: float = 0.0
@@ -89,6 +92,7 @@ _claimed: Final[Clock] = attrgetter("claimed_ms")
 _answered: Final[Clock] = attrgetter("answered_ms")
 _collected: Final[Clock] = attrgetter("collected_ms")
 _owning: Final[Clock] = attrgetter("owning_ms")
+_freezing: Final[Clock] = attrgetter("freezing_ms")
 _referee: Final[Clock] = attrgetter("referee_ms")
 _referee_and_foreign: Final[Clock] = attrgetter("referee_and_foreign_ms")
 
@@ -319,20 +323,21 @@ def _time_excess(turns: PairedTurns) -> dict[str, float]:
     return {
         "answering": answering,
         "collecting": collecting,
-        "owning": _owning_excess_ms(turns),
+        "owning": _beyond_baseline_ms(turns, _owning),
+        "freezing": _beyond_baseline_ms(turns, _freezing),
         "aside": max(0.0, total - answering - collecting),
     }
 
 
-def _owning_excess_ms(turns: PairedTurns) -> float:
-    """Time beyond a multiple of what looking for outputs that share memory takes the baseline.
+def _beyond_baseline_ms(turns: PairedTurns, clock: Clock) -> float:
+    """Time beyond a multiple of the baseline's, of steps after the answer that differ between processes.
 
-    It differs between processes, and outputs were seen before it began: there is little to gain in it.
+    Outputs were seen before these began: there is little to gain in what is allowed.
     """
     batch = turns.batch
-    allowed = policy.OWNING_FACTOR * batch.typical(turns.baseline.of(_owning))
+    allowed = policy.OWNING_FACTOR * batch.typical(turns.baseline.of(clock))
     return max(
-        0.0, batch.typical(turns.candidate.of(_owning)) - allowed - policy.ANSWER_TOLERANCE_MS[batch.kind]
+        0.0, batch.typical(turns.candidate.of(clock)) - allowed - policy.ANSWER_TOLERANCE_MS[batch.kind]
     )
 
 

@@ -74,6 +74,7 @@ class TurnRunner:
             on_host=not self._queued,
             wake=memory.wake if memory.wakes_early else None,
         )
+        frozen_before_ms = worker.freezing_ms
         ran = buffers.run("m", count=count, timeout_s=timeout_s, timed=timed)
         outputs = memory.copy_outputs()
         if on_cpu:
@@ -91,6 +92,7 @@ class TurnRunner:
             answered_ms=ran.outer_ms + ran.copied_ms,
             collected_ms=ran.outer_ms + ran.copied_ms + ran.collect_ms,
             owning_ms=max(0.0, ran.owned_ms - ran.copied_ms),
+            freezing_ms=worker.freezing_ms - frozen_before_ms if on_cpu else 0.0,
             launch_ms=ran.launch_ms,
             setup_ms=ran.setup_ms,
             foreign_device_ms=memory.foreign_device_ms,

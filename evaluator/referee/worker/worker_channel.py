@@ -55,6 +55,8 @@ class WorkerChannel:
         """The process said that it could not do what it was asked."""
         self.frozen = False
         """Every task of the process is stopped."""
+        self.freezing_ms = 0.0
+        """Waited in all until it stood still, which lasts as long as its system calls do."""
 
     def limit(self, total_s: float) -> None:
         """Leave the process so many seconds from now on, for everything; earlier pauses buy it none."""
@@ -118,8 +120,10 @@ class WorkerChannel:
     def freeze(self) -> None:
         """Stop every task of the process, unless it is stopped."""
         if not self.frozen:
+            began = time.perf_counter()
             self._driver.ask(Freeze(id=self.id))
             self.frozen = True
+            self.freezing_ms += (time.perf_counter() - began) * 1e3
 
     def thaw(self) -> None:
         """Let it run, unless it runs."""
