@@ -218,15 +218,13 @@ def _timed_process(
     problem.measure_baselines()
     problem.release_device()
     worker = start(problem.context, role="timed", compile_s=verified.compile_s)
-    try:
+    with contextlib.closing(worker):
         load_again(problem.context, worker, source, spec, problem.config.limits.total_s)
         base = problem.pool.bases[0]
         buffers = lay_out_call(worker, VERIFIED, base.arguments, base.expected.output)
         problem.context.device.synchronize()
         buffers.run("m", timeout_s=problem.config.limits.call_s)
         yield worker
-    finally:
-        worker.close()
 
 
 def _time(

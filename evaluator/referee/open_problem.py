@@ -5,10 +5,10 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 from kernelwright.evaluator.ipc.driver_requests import EnterStage
-from kernelwright.evaluator.referee.checks.ncu_counters import CounterCollector
+from kernelwright.evaluator.referee.checks.kernel_profile import CounterCollector
 from kernelwright.evaluator.referee.checks.roofline import Roofline
 from kernelwright.evaluator.referee.checks.sanitization import Sanitizer
 from kernelwright.evaluator.referee.correctness.other_shapes import OtherShapes
@@ -80,12 +80,10 @@ class OpenProblem:
             self.measure_baselines()
             self.release_device()
         worker = start(self.context, role="candidate", full_headers=full_headers, compile_s=compile_s)
-        try:
+        with closing(worker):
             worker.limit(self.config.limits.total_s)
             worker.extend(self.hold_device(exclusive=False))
             yield worker
-        finally:
-            worker.close()
 
     @property
     def can_measure_beside_candidate(self) -> bool:

@@ -22,21 +22,7 @@ import torch
 from kernelwright.evaluator.analysis.sanitizer_words import words_of_module
 from kernelwright.evaluator.backends.registry import BACKENDS
 from kernelwright.evaluator.ipc.driver_requests import VERSIONED, FindSanitizers
-from kernelwright.evaluator.referee.checks.policy import (
-    COMPILE_S,
-    DECIDING_TOOLS,
-    LARGEST_ELEMENTS,
-    LEAST_STRESS_S,
-    QUICK_SHARE,
-    REMARKING_TOOLS,
-    SANITIZED_CALL_S,
-    SANITIZED_CALLS,
-    SHOWN_WORDS,
-    SLOWDOWN,
-    SMALLER_SHAPES,
-    STRESS_S,
-    STRESS_SHARE,
-)
+from kernelwright.evaluator.referee.checks import policy
 from kernelwright.evaluator.referee.checks.stress import Stress
 from kernelwright.evaluator.referee.checks.tool_processes import TimeLimit, ToolProcesses, ToolRun
 from kernelwright.evaluator.referee.correctness.shape_variants import ShapeVariant, evaluated, smaller
@@ -79,7 +65,7 @@ class _Findings:
         """The record of it all."""
         why = list(self.missing)
         if self.words:
-            named = ", ".join(sorted(self.words)[:SHOWN_WORDS])
+            named = ", ".join(sorted(self.words)[: policy.SHOWN_WORDS])
             why.append(f"it names {named}, by which code can hide from the tools: clean reports do not count")
         convicts, reason = self.failures[0] if self.failures else (None, "; ".join(why))
         if not self.needed:
@@ -109,8 +95,8 @@ class Sanitizer:
         self._limit_s = config.limits.sanitize_s
         """Limit for each candidate, builds not counted."""
         self._wanted = config.sanitize
-        remarking = REMARKING_TOOLS if config.sanitize is Sanitize.ALL else ()
-        self._device_tools = (*DECIDING_TOOLS, *remarking)
+        remarking = policy.REMARKING_TOOLS if config.sanitize is Sanitize.ALL else ()
+        self._device_tools = (*policy.DECIDING_TOOLS, *remarking)
         self._kind = context.device.torch_device.type
         self._smaller: list[ShapeVariant] | None = None
         self._time: TimeLimit
@@ -169,7 +155,7 @@ class Sanitizer:
             return kept
         started = time.monotonic()
         self._time = TimeLimit(
-            self._context.driver, self._limit_s + (COMPILE_S if _compiles_itself(source) else 0.0)
+            self._context.driver, self._limit_s + (policy.COMPILE_S if _compiles_itself(source) else 0.0)
         )
         self._repeatable = repeatable
         findings = _Findings(words={word for _, word in words_of_module(source)})
@@ -218,8 +204,9 @@ class Sanitizer:
             try:
                 for tool in tools:
                     self._tools.start_ahead(tool)
-                seconds = max(LEAST_STRESS_S, min(STRESS_S, self._limit_s * STRESS_SHARE))
-                call_s = min(SANITIZED_CALL_S, self._limit_s)
+                share_s = self._limit_s * policy.STRESS_SHARE
+                seconds = max(policy.LEAST_STRESS_S, min(policy.STRESS_S, share_s))
+                call_s = min(policy.SANITIZED_CALL_S, self._limit_s)
                 self._stress = Stress(self._context, self._pool, seconds=seconds, call_s=call_s)
             except BaseException:
                 self.end_unused()
@@ -285,14 +272,14 @@ class Sanitizer:
     def _is_quick(self, call_ms: float | None) -> bool:
         if call_ms is None:
             return False
-        return call_ms * SLOWDOWN * SANITIZED_CALLS / 1e3 < self._limit_s * QUICK_SHARE
+        return call_ms * policy.SLOWDOWN * policy.SANITIZED_CALLS / 1e3 < self._limit_s * policy.QUICK_SHARE
 
     def _variants_to_try(self, *, fast: bool) -> Iterator[ShapeVariant]:
         """Shapes to try, until the candidate runs at one of them; the evaluated ones are the last resort."""
-        if not fast and self._variant.elements > LARGEST_ELEMENTS[self._kind]:
+        if not fast and self._variant.elements > policy.LARGEST_ELEMENTS[self._kind]:
             if self._smaller is None:
                 self._smaller = list(smaller(self._variant))
-            yield from self._smaller[:SMALLER_SHAPES]
+            yield from self._smaller[: policy.SMALLER_SHAPES]
         yield self._variant
 
     def _run_tool(self, tool: str, variant: ShapeVariant, source: str) -> ToolRun:

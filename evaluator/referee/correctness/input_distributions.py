@@ -9,14 +9,7 @@ from typing import Final
 
 import torch
 
-from kernelwright.evaluator.referee.correctness.policy import (
-    FEW_TERMS,
-    FEWEST_SCATTERED,
-    NEARBY,
-    NEGLIGIBLE_BITS,
-    SPIKE_SPACING,
-    SPIKES,
-)
+from kernelwright.evaluator.referee.correctness import policy
 from kernelwright.evaluator.referee.correctness.trial_cache import Trial
 from kernelwright.evaluator.referee.reference.input_structure import keeper, variable
 
@@ -57,17 +50,17 @@ class Starts:
             if not self.signed:
                 piece.abs_()
             piece.mul_(largest - smallest).add_(piece.sign(), alpha=smallest)
-        if self.spiked and count >= FEWEST_SCATTERED:
+        if self.spiked and count >= policy.FEWEST_SCATTERED:
             wanted = max(1, count // self.spiked)
             places, sizes = _scattered(count, wanted, generator, device)
-            lowest, highest = SPIKES
+            lowest, highest = policy.SPIKES
             drawn[places] *= sizes.mul_(highest - lowest).add_(lowest)
         return drawn.view(shape)
 
     def scatter(self, values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
         """An input as timed calls are given it."""
         factors = self.factors(values.shape, generator, values.device)
-        if values.numel() < FEWEST_SCATTERED:
+        if values.numel() < policy.FEWEST_SCATTERED:
             factors = factors.abs()
         return values * factors.to(values.dtype)
 
@@ -142,7 +135,7 @@ def cached(*tensors: torch.Tensor) -> Iterator[tuple[torch.Tensor, ...]]:
 def nearby(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     """Values at a small random distance, of either sign."""
     return hardened(
-        values * (1 + NEARBY * _uniform(values.numel(), generator, values.device)).view(values.shape)
+        values * (1 + policy.NEARBY * _uniform(values.numel(), generator, values.device)).view(values.shape)
     )
 
 
@@ -155,11 +148,11 @@ def few_terms(longest: int, *, negligible: bool = True) -> Variant:
     def variant(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
         drawn = torch.rand(values.shape, generator=generator, device=values.device)
         rest = torch.zeros_like(values)
-        if negligible and values.dtype in NEGLIGIBLE_BITS:
-            fewest, most = NEGLIGIBLE_BITS[values.dtype]
+        if negligible and values.dtype in policy.NEGLIGIBLE_BITS:
+            fewest, most = policy.NEGLIGIBLE_BITS[values.dtype]
             bits = torch.rand(values.shape, generator=generator, device=values.device)
             rest = values * (-(fewest + (most - fewest) * bits)).exp2().to(values.dtype)
-        return torch.where(drawn < min(1 / 2, FEW_TERMS / longest), values, rest)
+        return torch.where(drawn < min(1 / 2, policy.FEW_TERMS / longest), values, rest)
 
     return variant
 
@@ -237,6 +230,6 @@ def varied(variant: Variant, leaf: torch.Tensor, generator: torch.Generator) -> 
 
 def row(leaves: Iterable[torch.Tensor]) -> int:
     """Elements one of which may stand out: about those of the longest row of an input."""
-    fewest, most = SPIKE_SPACING
+    fewest, most = policy.SPIKE_SPACING
     longest = max((leaf.shape[-1] for leaf in leaves if leaf.dim() and variable(leaf)), default=fewest)
     return min(max(longest, fewest), most)

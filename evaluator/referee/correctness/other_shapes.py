@@ -11,9 +11,9 @@ from itertools import islice
 
 import torch
 
+from kernelwright.evaluator.referee.correctness import policy
 from kernelwright.evaluator.referee.correctness.comparison import compare
 from kernelwright.evaluator.referee.correctness.op_trace import trace_call
-from kernelwright.evaluator.referee.correctness.policy import OTHER_SHAPES
 from kernelwright.evaluator.referee.correctness.shape_variants import ShapeVariant, evaluated, versions
 from kernelwright.evaluator.referee.correctness.tolerance import expect, limit
 from kernelwright.evaluator.referee.correctness.trial_cache import SolvedTrial, Trial
@@ -41,7 +41,7 @@ class OtherShapes:
         The side may be gone afterwards.
         """
         if self._solved is None:
-            self._solved = list(islice(self._solve(), OTHER_SHAPES))
+            self._solved = list(islice(self._solve(), policy.OTHER_SHAPES))
         found: dict[str, Status] = {}
         for number, (variant, trial) in enumerate(self._solved):
             if worker.lost:

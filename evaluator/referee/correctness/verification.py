@@ -11,6 +11,7 @@ import torch
 
 from kernelwright.evaluator.devices.guarded_block import Edge
 from kernelwright.evaluator.ipc.contestant_messages import Stain
+from kernelwright.evaluator.referee.correctness import policy
 from kernelwright.evaluator.referee.correctness.comparison import (
     Comparison,
     Outputs,
@@ -25,13 +26,6 @@ from kernelwright.evaluator.referee.correctness.input_distributions import (
     VARIED,
 )
 from kernelwright.evaluator.referee.correctness.op_trace import OpTrace
-from kernelwright.evaluator.referee.correctness.policy import (
-    FEWEST_VERIFY_CALLS,
-    REMARK_CHARACTERS,
-    RETRIES,
-    VERIFY_CALLS,
-    VERIFY_MEMORY_SHARE,
-)
 from kernelwright.evaluator.referee.correctness.tolerance import Expected, expect
 from kernelwright.evaluator.referee.correctness.trial_cache import Draw, Trial
 from kernelwright.evaluator.referee.correctness.trials import TrialPool
@@ -96,10 +90,10 @@ class Verifier:
         """Outputs of the last call that was checked."""
         first = pool.draws[0].trials[0]
         arguments, output = first.arguments, first.expected.output
-        affordable = int(context.device.free_bytes() * VERIFY_MEMORY_SHARE) // max(
+        affordable = int(context.device.free_bytes() * policy.VERIFY_MEMORY_SHARE) // max(
             1, call_bytes(arguments, output)
         )
-        self._slots = max(FEWEST_VERIFY_CALLS, min(VERIFY_CALLS, affordable))
+        self._slots = max(policy.FEWEST_VERIFY_CALLS, min(policy.VERIFY_CALLS, affordable))
         self._buffers: CallBuffers = lay_out(worker, arguments, output, CallMemory(VERIFIED, self._slots))
 
     def verify(self, trials: int) -> Verification:
@@ -215,16 +209,15 @@ class Verifier:
             except CandidateFailed as failure:
                 if failure.status is not Status.RUNTIME_ERROR or self._worker.lost:
                     raise
-                remark = (
-                    f"; nor can it be given the reference's weights: {failure.detail[:REMARK_CHARACTERS]}"
-                )
+                why = failure.detail[: policy.REMARK_CHARACTERS]
+                remark = f"; nor can it be given the reference's weights: {why}"
             else:
                 if self._check(trial, model).mismatch is None:
                     return "state_dict"
         if draw.given:
             remark += f"; parameters hold other values here, loaded by name: {', '.join(draw.given)}"
         self._construct(draw, model, state=None)
-        self._require_correct(trial, model, remark=remark[:REMARK_CHARACTERS])
+        self._require_correct(trial, model, remark=remark[: policy.REMARK_CHARACTERS])
         raise self._wrong(seeded, Status.NONDETERMINISTIC, _UNSTEADY)
 
     def _construct(self, draw: Draw, model: str, *, state: dict[str, torch.Tensor] | None) -> None:
@@ -235,7 +228,7 @@ class Verifier:
         if comparison.mismatch is None:
             return
         first, steady = self._outputs, True
-        for _ in range(RETRIES):
+        for _ in range(policy.RETRIES):
             if self._check(trial, model).mismatch is None:
                 raise self._wrong(comparison.mismatch, Status.NONDETERMINISTIC, _UNSTEADY)
             steady = steady and equal_outputs(first, self._outputs)

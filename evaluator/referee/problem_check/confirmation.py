@@ -14,7 +14,7 @@ from torch import nn
 from kernelwright.evaluator.referee.correctness.comparison import Outputs, compare, compare_change
 from kernelwright.evaluator.referee.correctness.trial_cache import Trial
 from kernelwright.evaluator.referee.correctness.trials import TrialPool
-from kernelwright.evaluator.referee.problem_check.policy import FRESH_DRAWS
+from kernelwright.evaluator.referee.problem_check import policy
 from kernelwright.evaluator.referee.problem_check.trivial_answers import (
     Examiner,
     Guess,
@@ -42,7 +42,7 @@ def _is_confirmed(suspicion: Suspicion, pool: TrialPool, reference: Reference) -
 def _is_refuted(suspicion: Suspicion, pool: TrialPool, reference: Reference) -> bool:
     """Look at more draws: trials share most of their lengths, indices and choices, as few draws have any."""
     model = pool.draws[0].model
-    for _ in range(FRESH_DRAWS):
+    for _ in range(policy.FRESH_DRAWS):
         arguments = pool.fresh()
         output = reference.call(model, arguments)
         found = suspicion.guess(model, arguments, output)

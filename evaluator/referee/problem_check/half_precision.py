@@ -6,6 +6,7 @@ What passes here, on one set of inputs, is suspected only (`confirmation`).
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Final
 
 import torch
@@ -22,23 +23,23 @@ _TYPES: Final = {"cpu": (torch.bfloat16,), "cuda": (torch.bfloat16, torch.float1
 """float16 is left out where no hardware speeds it up."""
 
 
+@dataclass(frozen=True, slots=True)
 class HalfPrecisionCheck:
     """Examines one problem under the fp32 policy."""
 
-    def __init__(self, reference: Reference, *, seed: int, trace: OpTrace) -> None:
-        """`seed` makes the weights."""
-        self._reference = reference
-        self._seed = seed
-        self._trace = trace
-        self.guessable: list[str] = []
-        """Types that only a loose tolerance accepts."""
+    reference: Reference
+    seed: int
+    """Makes the weights."""
+    trace: OpTrace
+    guessable: list[str] = field(default_factory=list)
+    """Types that only a loose tolerance accepts."""
 
     def of(self, arguments: Arguments, examiner: Examiner) -> Iterator[Suspicion]:
         """Suspect a reference that passes in half precision, unless it computes in that itself."""
-        if self._trace.half is not None:
+        if self.trace.half is not None:
             return
-        for dtype in _TYPES[self._reference.device.type]:
-            answer = self._answer(self._reference.model(self._seed), arguments, dtype)
+        for dtype in _TYPES[self.reference.device.type]:
+            answer = self._answer(self.reference.model(self.seed), arguments, dtype)
             if answer is None:
                 continue
             acceptance = examiner.accepts(_like(answer, examiner.expected.output))
@@ -68,7 +69,7 @@ class HalfPrecisionCheck:
             return None
         narrow = [leaf.to(dtype) if leaf.is_floating_point() else leaf for leaf in arguments.leaves]
         try:
-            return self._reference.call(model.to(dtype), arguments.with_leaves(narrow))
+            return self.reference.call(model.to(dtype), arguments.with_leaves(narrow))
         except ProblemError:
             return None
 
