@@ -215,11 +215,8 @@ class Sanitizer:
 
     def _run_cpu_tools(self, source: str, findings: _Findings, call_ms: float | None, stress: Stress) -> None:
         """AddressSanitizer at the evaluated shapes or smaller ones, then the plain build under stress."""
-        for variant in self._variants_to_try(fast=self._is_quick(call_ms)):
-            tool_run = self._run_tool("address", variant, source)
-            if tool_run.failures or not tool_run.trouble:
-                break
-        if tool_run.failures and variant is not self._variant:
+        tool_run = self._tried("address", self._variants_to_try(fast=self._is_quick(call_ms)), source)
+        if tool_run.failures and tool_run.variant is not self._variant:
             again = self._run_tool("address", self._variant, source)
             findings.add(tool_run, convict=False)
             tool_run = again
@@ -236,7 +233,7 @@ class Sanitizer:
         for tool_run in self._tools.run(first, source, self._time, stress.prepare(source)):
             tried = tool_run
             if tool_run.trouble and not tool_run.failures:
-                tried = self._tried_alone(tool_run.tool, source)
+                tried = self._tried(tool_run.tool, self._variants_of(tool_run.tool), source)
             findings.add(tried)
             if findings.failures:
                 return
@@ -245,9 +242,9 @@ class Sanitizer:
                 break
         self._look_for_races(source, findings, tried, stress)
 
-    def _tried_alone(self, tool: str, source: str) -> ToolRun:
-        """Run a tool at each of its shapes until the candidate runs there."""
-        for variant in self._variants_of(tool):
+    def _tried(self, tool: str, variants: Iterator[ShapeVariant], source: str) -> ToolRun:
+        """Run a tool by itself, at each of these shapes until the candidate runs there."""
+        for variant in variants:
             tool_run = self._run_tool(tool, variant, source)
             if tool_run.failures or not tool_run.trouble:
                 break

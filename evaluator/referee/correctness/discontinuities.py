@@ -104,22 +104,23 @@ def _bisected(leaf: OutputWatch, perturbed: Callable[[float], torch.Tensor]) -> 
             near, here = middle, between
 
 
+@dataclass(slots=True)
 class OutputWatch:
     """Accumulates what happens to one output tensor while inputs are perturbed."""
 
-    def __init__(
-        self, exact: torch.Tensor, scale: torch.Tensor | None, dtype: torch.dtype, limit: float
-    ) -> None:
-        """`limit` is the norm-wise limit of floating outputs."""
-        self.exact = exact
-        self._scale = scale
-        self._dtype = dtype
-        self._limit = limit
-        self._changed = torch.zeros_like(exact, dtype=torch.bool)
-        self._others: list[Values] = []
-        self.most = 0
-        """Elements of a group that jumped together."""
-        self._too_many = False
+    exact: torch.Tensor
+    scale: torch.Tensor | None
+    dtype: torch.dtype
+    limit: float
+    """Norm-wise limit of floating outputs."""
+    most: int = 0
+    """Elements of a group that jumped together."""
+    _too_many: bool = field(default=False, init=False)
+    _others: list[Values] = field(default_factory=list, init=False)
+    _changed: torch.Tensor = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._changed = torch.zeros_like(self.exact, dtype=torch.bool)
 
     @property
     def has_changed(self) -> bool:
@@ -129,13 +130,13 @@ class OutputWatch:
     @property
     def can_jump(self) -> bool:
         """The output is floating and does not jump nearly everywhere."""
-        return self._scale is not None and not self._too_many and self.exact.numel() > 0
+        return self.scale is not None and not self._too_many and self.exact.numel() > 0
 
     def look(self, other: torch.Tensor) -> None:
         """Note where an output differs: whole numbers at all, floating ones by a jump."""
         if other.shape != self.exact.shape or other.numel() == 0 or self._too_many:
             return
-        if self._scale is None:
+        if self.scale is None:
             self._changed |= other != self.exact
             return
         places, most = self.jumped(self.exact, other, policy.TIE_ROUNDOFF)
@@ -147,19 +148,19 @@ class OutputWatch:
 
     def jumped(self, here: torch.Tensor, there: torch.Tensor, distance: float) -> tuple[torch.Tensor, int]:
         """Flat places that differ far more than smoothly over a distance, and how many of a group do."""
-        if self._scale is None or here.shape != there.shape:
+        if self.scale is None or here.shape != there.shape:
             return torch.empty(0, dtype=torch.int64), 0
         rows, values = grouped(here), grouped(there)
         step = max(1, policy.CHUNK_ELEMENTS // rows.shape[1])
-        is_single = torch.finfo(self._dtype).bits >= _SINGLE_BITS
+        is_single = torch.finfo(self.dtype).bits >= _SINGLE_BITS
         nearer = policy.FAR_JUMP * distance / policy.FAR_ROUNDOFF
         share = max(policy.TIE_JUMP, nearer) if is_single else policy.FAR_JUMP
-        least = share * self._limit
-        eps = torch.finfo(self._dtype).eps / 2
+        least = share * self.limit
+        eps = torch.finfo(self.dtype).eps / 2
         found, most = [], 0
         for begin in range(0, rows.shape[0], step):
             part, have = rows[begin : begin + step], values[begin : begin + step]
-            error, unit = (have - part).abs(), self._scale[begin : begin + step].unsqueeze(1)
+            error, unit = (have - part).abs(), self.scale[begin : begin + step].unsqueeze(1)
             far = error.isfinite() & (error > least * (unit + eps * part.abs()))
             most = max(most, int(far.sum(1).max()))
             found.append(far.flatten().nonzero().flatten() + begin * rows.shape[1])
@@ -168,7 +169,7 @@ class OutputWatch:
     def unsettled(self) -> torch.Tensor | None:
         """Mark whole numbers that changed; None if most did."""
         mask = self._changed
-        if self._scale is not None or not mask.numel() or float(mask.float().mean()) > policy.MAX_UNSETTLED:
+        if self.scale is not None or not mask.numel() or float(mask.float().mean()) > policy.MAX_UNSETTLED:
             return None
         return mask
 

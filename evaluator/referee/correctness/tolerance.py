@@ -156,9 +156,8 @@ def _solve_leaf(
         overflowed = _overflowed(not_finite, values)
         values = torch.where(not_finite, computed.double(), values)
     is_wide = torch.finfo(computed.dtype).bits > _HALF_BITS and not trace.keeps_roundings
-    half = trace.half if is_wide else None
-    found = _scale(computed, values, as_real(perturbed_leaf), may_be_halved=half is not None)
-    return _SolvedLeaf(values, found.groups, found.roundoff, half if found.is_halved else None, overflowed)
+    found = _scale(computed, values, as_real(perturbed_leaf), half=trace.half if is_wide else None)
+    return replace(found, overflowed=overflowed)
 
 
 def _responses(
@@ -231,19 +230,10 @@ def _roundoff(model: nn.Module, arguments: Arguments, math_policy: str) -> float
     return torch.finfo(torch.float64).eps if is_double else policy.UNIT_ROUNDOFF[math_policy]
 
 
-@dataclass(frozen=True, slots=True)
-class _Scale:
-    """Error scales of one leaf."""
-
-    groups: torch.Tensor
-    roundoff: float
-    is_halved: bool
-
-
 def _scale(
-    computed: torch.Tensor, exact: torch.Tensor, moved: torch.Tensor, *, may_be_halved: bool
-) -> _Scale:
-    """Measure error scales, and find out if roundings to half precision on the way are most of the error.
+    computed: torch.Tensor, exact: torch.Tensor, moved: torch.Tensor, *, half: torch.dtype | None
+) -> _SolvedLeaf:
+    """Measure error scales, and find out if roundings to `half` precision on the way are most of the error.
 
     If so, half precision's lower limits apply. The part of the scale without these roundings is raised by as
     much as they are lower, so that it allows what it always does.
@@ -254,7 +244,7 @@ def _scale(
     chunks = zip(*(torch.split(grouped(leaf), groups) for leaf in (computed, exact, moved)), strict=True)
     measured = [_group_scales(*chunk, eps=information.eps) for chunk in chunks]
     own, others, squares = (torch.cat(column) for column in zip(*measured, strict=True))
-    is_halved = may_be_halved and bool(_overall_rms(own) > policy.HALF_PRECISION_RATIO * _overall_rms(others))
+    is_halved = half is not None and (_overall_rms(own) > policy.HALF_PRECISION_RATIO * _overall_rms(others))
     scales = torch.maximum(own, others * (policy.OTHER_LIMIT / policy.REDUCED_LIMIT) if is_halved else others)
     sizes = squares.sqrt()
     scales = torch.maximum(scales, _least_scales_by_size(scales, sizes, eps=information.eps))
@@ -262,7 +252,8 @@ def _scale(
     # Of half precision the one rounding that a reference makes is nearly all of its error.
     share = 1.0 if is_halved or information.bits == _HALF_BITS else policy.OWN_ERROR_SHARE
     roundoff = max(bulk(others, sizes), bulk(own, sizes) / share, information.tiny)
-    return _Scale(torch.maximum(scales, overall) + information.tiny, roundoff, is_halved)
+    scales = torch.maximum(scales, overall) + information.tiny
+    return _SolvedLeaf(exact, scales, roundoff, half if is_halved else None)
 
 
 def _least_scales_by_size(scales: torch.Tensor, sizes: torch.Tensor, *, eps: float) -> torch.Tensor:

@@ -146,33 +146,6 @@ Draws = Callable[[], Arguments]
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
-    """Structure, shapes and types, which all draws of a problem's inputs share."""
-
-    trees: tuple[Tree, Tree]
-    tensors: list[tuple[torch.Size, torch.dtype]]
-
-    @classmethod
-    def of(cls, arguments: Arguments) -> Form:
-        """The form of some inputs."""
-        tensors = [(leaf.shape, leaf.dtype) for leaf in arguments.leaves]
-        return cls((arguments.args, arguments.kwargs), tensors)
-
-    def required(self, earlier: Form | None, problem: str) -> Form:
-        """Require the form of earlier inputs; return it.
-
-        Raises:
-            ProblemError: they differ in more than the values of tensors.
-        """
-        if earlier not in (None, self):
-            raise ProblemError(
-                f"problem {problem}: get_inputs() varies in more than the values of tensors; "
-                "give every draw the same shapes, dtypes and plain arguments"
-            )
-        return self
-
-
-@dataclass(frozen=True, slots=True)
 class Origin:
     """A trial of drawn inputs, from which others are made."""
 

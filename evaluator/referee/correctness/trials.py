@@ -31,7 +31,6 @@ from kernelwright.evaluator.referee.correctness.tolerance import expect, limit, 
 from kernelwright.evaluator.referee.correctness.trial_cache import (
     Draw,
     Draws,
-    Form,
     Origin,
     SolvedTrial,
     Trial,
@@ -86,7 +85,8 @@ class TrialPool:
         self.constant = ConstantInputs()
         """Inputs that no draw varies."""
         self._asserts = reference.device.type == "cuda" and bool(_ASSERTING.search(reference.source))
-        self._form: Form | None = None
+        self._form: object = None
+        """Structure, shapes and types, which all draws of the problem's inputs share."""
         self._is_used = self._are_taken = False
         self._threads = torch.get_num_threads()
         self._ordered: frozenset[int] = frozenset()
@@ -157,7 +157,14 @@ class TrialPool:
         """
         with with_threads(self._threads):  # sums differ in their last bits with others
             arguments = self._reference.inputs(seed)
-        self._form = Form.of(arguments).required(self._form, self._reference.problem)
+        tensors = [(leaf.shape, leaf.dtype) for leaf in arguments.leaves]
+        form = (arguments.args, arguments.kwargs, tensors)
+        if self._form not in (None, form):
+            raise ProblemError(
+                f"problem {self._reference.problem}: get_inputs() varies in more than the values of tensors; "
+                "give every draw the same shapes, dtypes and plain arguments"
+            )
+        self._form = form
         leaves = arguments.leaves if plain else self.constant.vary_values(arguments.leaves, seed)
         return replace(arguments, leaves=leaves, ordered=self._ordered)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -257,8 +256,12 @@ class Verifier:
 
     def _check(self, trial: Trial, model: str, *, index: int = 0, guarded: bool = False) -> Comparison:
         self._write(trial, index)
-        with _naming_inputs(trial):
+        try:
             self._run(model, first=index, count=1)
+        except CandidateFailed as failure:
+            if trial.name in VARIED:  # the candidate may rely on the problem's own draws
+                failure.detail += f"; on {_inputs(trial.name)}"
+            raise
         self._require_inputs_unchanged(trial, index)
         self._outputs = self._buffers.read(index)
         comparison = compare(
@@ -326,17 +329,6 @@ class Verifier:
         for number, (now, leaf) in enumerate(zip(places, trial.arguments.leaves, strict=True)):
             if number not in self._buffers.changed and not same_values(now, leaf):
                 raise CandidateFailed(Status.INPUT_MUTATED, f"input {number} was changed by the call")
-
-
-@contextlib.contextmanager
-def _naming_inputs(trial: Trial) -> Iterator[None]:
-    """Name varied inputs in a failure: the candidate may rely on the problem's own draws."""
-    try:
-        yield
-    except CandidateFailed as failure:
-        if trial.name in VARIED:
-            failure.detail += f"; on {_inputs(trial.name)}"
-        raise
 
 
 def describe(mismatch: Mismatch) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -44,7 +45,8 @@ def describe(asked: DescribeProblem) -> dict[str, Any]:  # Any: JSON
             found["outputs"] = [_facts("", leaf) for leaf in tensors(output)]
             found["bytes_moved"] = counter.work.read_bytes + counter.work.written_bytes
             found["flops"] = counter.work.flops or None
-            found["changed"] = _changed(reference, found["inputs"])
+            changed = _named(found["inputs"], reference.effects.inputs)
+            found["changed"] = [*changed, *reference.effects.state]
         except _HIDDEN:
             return found
     found["constant"] = _constant(asked, found["inputs"])
@@ -59,7 +61,7 @@ def _constant(asked: DescribeProblem, inputs: list[dict[str, Any]]) -> list[str]
     reference = Reference(asked.problem, asked.source, asked.overrides, device=device, dtype=asked.dtype)
     seeds = iter(range(1, 1 << 16))
     constant = ConstantInputs.of(reference.inputs(0).leaves, lambda: reference.inputs(next(seeds)).leaves)
-    return [inputs[index]["name"] or f"input {index}" for index in constant.found]
+    return _named(inputs, constant.found)
 
 
 def _inputs(model: nn.Module, arguments: Arguments) -> list[dict[str, Any]]:
@@ -72,11 +74,8 @@ def _inputs(model: nn.Module, arguments: Arguments) -> list[dict[str, Any]]:
     return [_facts("", leaf) for leaf in arguments.leaves]
 
 
-def _changed(reference: Reference, inputs: list[dict[str, Any]]) -> list[str]:
-    """Names of the inputs and buffers that a call changes."""
-    effects = reference.effects
-    named = [inputs[index]["name"] or f"input {index}" for index in effects.inputs]
-    return [*named, *effects.state]
+def _named(inputs: list[dict[str, Any]], places: Iterable[int]) -> list[str]:
+    return [inputs[index]["name"] or f"input {index}" for index in places]
 
 
 def _facts(name: str, tensor: torch.Tensor) -> dict[str, Any]:

@@ -71,12 +71,11 @@ class WorkerChannel:
 
     def ask(self, request: Request[A_co], timeout_s: float, fds: Sequence[int] = ()) -> A_co:
         """Send a request and wait for its answer."""
-        self.send(encoded(request.to_json()), fds)
-        return self.read(self.receive(timeout_s), *answers_to(type(request)))
+        return self.post(request, timeout_s, fds)()
 
-    def post(self, request: Request[A_co], timeout_s: float) -> Callable[[], A_co]:
+    def post(self, request: Request[A_co], timeout_s: float, fds: Sequence[int] = ()) -> Callable[[], A_co]:
         """Send a request; return what waits for its answer, before which nothing else may be asked."""
-        self.send(encoded(request.to_json()))
+        self.send(encoded(request.to_json()), fds)
         return lambda: self.read(self.receive(timeout_s), *answers_to(type(request)))
 
     def send(self, line: bytes, fds: Sequence[int] = ()) -> None:

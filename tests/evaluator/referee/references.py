@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 
 import torch
+from torch import nn
 
 from kernelwright.evaluator.referee.correctness import policy
 from kernelwright.evaluator.referee.correctness.trials import TrialPool
-from kernelwright.evaluator.referee.reference.reference import Reference
+from kernelwright.evaluator.referee.reference.reference import Arguments, Reference
 
 
 def reference_of(source: str, dtype: str = "as_is") -> Reference:
     return Reference("p", source, {}, device=torch.device("cpu"), dtype=dtype)
+
+
+def call_of(forward: Callable[..., object], *leaves: torch.Tensor) -> tuple[nn.Module, Arguments]:
+    """A model of a function of tensors, and its arguments."""
+
+    class Model(nn.Module):
+        def forward(self, *arguments: torch.Tensor) -> object:
+            return forward(*arguments)
+
+    tree = {"k": "list", "v": [{"k": "tensor", "i": index} for index in range(len(leaves))]}
+    return Model(), Arguments(tree, {"k": "dict", "v": []}, list(leaves))
 
 
 def pool_of(

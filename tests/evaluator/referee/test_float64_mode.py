@@ -88,9 +88,7 @@ def test_the_limit_is_that_of_half_precision(name: str) -> None:
 
 def test_without_half_precision_limits_stay() -> None:
     body = "h = self.one(x.float()); return self.two(h.to(torch.float32))"
-    source = SOURCE.format(body=body, dtype="")
-    reference = reference_of(source)
-    pool = pool_of(reference, 3)
+    pool = pool_of(SOURCE.format(body=body, dtype=""), 3)
     trial = pool.bases[0]
     assert pool.trace.half is None
     assert trial.expected.halves == [None]
@@ -101,9 +99,7 @@ def test_without_half_precision_limits_stay() -> None:
 
 def test_eight_bits_are_meant() -> None:
     body = "return self.one((4 * x).to(torch.float8_e4m3fn).to(torch.bfloat16).float())"
-    source = SOURCE.format(body=body, dtype="")
-    reference = reference_of(source)
-    pool = pool_of(reference, 3)
+    pool = pool_of(SOURCE.format(body=body, dtype=""), 3)
     trial = pool.bases[0]
     assert trial.expected.in_double
     unquantized = pool.draws[0].model.get_submodule("one")(4 * trial.arguments.leaves[0]).detach()
@@ -136,9 +132,7 @@ def _double(trial: Trial) -> list[torch.Tensor]:
 
 def test_what_roundings_took_off_is_an_answer() -> None:
     body = "h = x.bfloat16().float(); return h, (x - h).bfloat16().float()"
-    source = SOURCE.format(body=body, dtype="")
-    reference = reference_of(source)
-    pool = pool_of(reference, 3)
+    pool = pool_of(SOURCE.format(body=body, dtype=""), 3)
     trial = pool.bases[0]
     assert pool.trace.keeps_roundings
     own = trial.expected.output.leaves

@@ -152,8 +152,8 @@ def test_who_asks_for_double_precision_throughout_gets_it(kind):
     source = SOURCE.format(body="return x @ more[0].mT", inputs=f"return [{drawn}, {drawn}]")
     wide = getattr(torch, kind)
     narrow = torch.complex64 if wide.is_complex else torch.float32
-    wide = source.replace("0.587, 0.114]", "0.587, 0.114], dtype=torch.float64")
-    for trial in pool_of(wide, 5).draws[0].trials:
+    throughout = source.replace("0.587, 0.114]", "0.587, 0.114], dtype=torch.float64")
+    for trial in pool_of(throughout, 5).draws[0].trials:
         left, right = trial.arguments.leaves
         assert not _accepts(trial, (left.to(narrow) @ right.to(narrow).mT).to(wide))
         one_after_another = sum(left[:, [k]] * right[:, k] for k in range(512))
@@ -221,12 +221,10 @@ def test_without_the_roundings_of_a_half_an_error_may_be_what_it_always_may() ->
     """Limits are those of half precision then, twelve times tighter; the scale makes up for it."""
     best, eps = torch.ones(64, 128, dtype=torch.float64), torch.finfo(torch.float32).eps
     own, other = (best + 32 * eps).float(), (best + 4 * eps).float()
-    halved, plain = (_scale(own, best, other, may_be_halved=each) for each in (True, False))
-    assert (halved.is_halved, plain.is_halved) == (True, False)
-    assert torch.allclose(
-        halved.groups, torch.tensor(4 * eps * OTHER_LIMIT / REDUCED_LIMIT).double(), rtol=1e-3
-    )
-    assert torch.allclose(plain.groups, torch.tensor(32 * eps).double(), rtol=1e-3)
+    halved, plain = (_scale(own, best, other, half=half) for half in (torch.bfloat16, None))
+    assert (halved.half, plain.half) == (torch.bfloat16, None)
+    for found, most in ((halved, 4 * eps * OTHER_LIMIT / REDUCED_LIMIT), (plain, 32 * eps)):
+        assert torch.allclose(found.scales, torch.tensor(most).double(), rtol=1e-3)
 
 
 def test_a_plain_sum_is_far_inside_in_every_row() -> None:
@@ -253,7 +251,7 @@ def test_a_group_is_excused_by_no_more_than_is_usual_for_the_others() -> None:
     other = exact + 1e-4 * torch.randn(64, 32, generator=torch.Generator().manual_seed(1))
     other[0] = exact[0]
     eps = torch.finfo(torch.float32).eps
-    groups = _scale(exact.float(), exact, other, may_be_halved=False).groups
+    groups = _scale(exact.float(), exact, other, half=None).scales
     assert float(groups[0]) == pytest.approx(MOST_USUAL_EPS * eps)
     assert float(groups[1:].min()) > 5e-5
 
