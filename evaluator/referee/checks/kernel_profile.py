@@ -7,6 +7,7 @@ candidate.
 from __future__ import annotations
 
 import time
+from contextlib import closing
 
 from pydantic import ValidationError
 
@@ -16,8 +17,7 @@ from kernelwright.evaluator.devices import open_device
 from kernelwright.evaluator.ipc.contestant_messages import CountCounters, Finish, Profile
 from kernelwright.evaluator.ipc.driver_requests import FindCounters, FindSymbols, Start
 from kernelwright.evaluator.referee.checks import policy
-from kernelwright.evaluator.referee.correctness.shape_variants import evaluated
-from kernelwright.evaluator.referee.correctness.trials import TrialPool
+from kernelwright.evaluator.referee.correctness.shape_variants import ShapeVariant
 from kernelwright.evaluator.referee.worker.candidate_failure import CandidateFailed
 from kernelwright.evaluator.referee.worker.setup import (
     VERIFIED,
@@ -42,51 +42,44 @@ def attribute_kernels(context: ProblemContext, worker: WorkerProcess, source: st
     return attribute([TraceEvent(*event) for event in reply.events], symbols, source)
 
 
-class CounterCollector:
-    """Counts for candidates of one problem, at the evaluated shapes, in a fresh process under ncu."""
+def count_counters(variant: ShapeVariant, source: str, compile_s: float) -> Counters:
+    """Count one call of a candidate, in a fresh process under ncu.
 
-    def __init__(self, context: ProblemContext, pool: TrialPool) -> None:
-        self._context = context
-        self._variant = evaluated(context, pool, "evaluated")
-
-    def count(self, source: str, *, compile_s: float) -> Counters:
-        """Count one call; `compile_s` is what its first call may take on top to compile kernels."""
-        missing = self._context.driver.ask(FindCounters()).missing
-        if missing:
-            return Counters(ran=False, reason=missing)
-        started = time.monotonic()
-        worker = WorkerProcess(self._context.driver, open_device("cpu"), Start(role="counted", tool="ncu"))
-        trouble = ""
+    `compile_s` is what its first call may take on top to compile kernels.
+    """
+    driver = variant.context.driver
+    missing = driver.ask(FindCounters()).missing
+    if missing:
+        return Counters(ran=False, reason=missing)
+    started, trouble = time.monotonic(), ""
+    with closing(WorkerProcess(driver, open_device("cpu"), Start(role="counted", tool="ncu"))) as worker:
         try:
-            try:
-                self._call(worker, source, compile_s)
-            except CandidateFailed as failure:
-                trouble = f"the candidate failed under ncu: {failure.status.value}: {failure.detail[:300]}"
-            wait_s = 0.0 if worker.lost else policy.REPORT_S
-            report = self._context.driver.report(worker.id, wait_s)
-        finally:
-            worker.close()
-        try:
-            kernels = tuple(KernelCounters.model_validate(one) for one in report.counters)
-        except ValidationError as error:
-            kernels, trouble = (), f"ncu's numbers make no sense: {str(error)[:200]}"
-        return Counters(
-            ran=bool(kernels),
-            reason="" if kernels else trouble or report.why,
-            kernels=kernels,
-            seconds=round(time.monotonic() - started, 2),
-        )
+            _call(variant, worker, source, compile_s)
+        except CandidateFailed as failure:
+            trouble = f"the candidate failed under ncu: {failure.status.value}: {failure.detail[:300]}"
+        report = driver.report(worker.id, 0.0 if worker.lost else policy.REPORT_S)
+    try:
+        kernels = tuple(KernelCounters.model_validate(one) for one in report.counters)
+    except ValidationError as error:
+        kernels, trouble = (), f"ncu's numbers make no sense: {str(error)[:200]}"
+    return Counters(
+        ran=bool(kernels),
+        reason="" if kernels else trouble or report.why,
+        kernels=kernels,
+        seconds=round(time.monotonic() - started, 2),
+    )
 
-    def _call(self, worker: WorkerProcess, source: str, compile_s: float) -> None:
-        """Load, construct, call once, and once more with the counters on.
 
-        Raises:
-            CandidateFailed: the candidate failed on the way.
-        """
-        context, variant = self._context, self._variant
-        begin_configuration(context, worker, sharing="cpu")()
-        load_model(context, worker, source, ModelSpec("ModelNew", "m", variant.seed, vary=False))
-        lay_out_call(worker, "count", variant.arguments, variant.output, private=True)
-        context.driver.hold(exclusive=False)
-        worker.ask(CountCounters(layout="count", model="m"), policy.COUNTED_CALL_S + compile_s)
-        worker.ask(Finish(), policy.REPORT_S)
+def _call(variant: ShapeVariant, worker: WorkerProcess, source: str, compile_s: float) -> None:
+    """Load, construct, call once, and once more with the counters on.
+
+    Raises:
+        CandidateFailed: the candidate failed on the way.
+    """
+    context = variant.context
+    begin_configuration(context, worker, sharing="cpu")()
+    load_model(context, worker, source, ModelSpec("ModelNew", "m", variant.seed, vary=False))
+    lay_out_call(worker, "count", variant.arguments, variant.output, private=True)
+    context.driver.hold(exclusive=False)
+    worker.ask(CountCounters(layout="count", model="m"), policy.COUNTED_CALL_S + compile_s)
+    worker.ask(Finish(), policy.REPORT_S)

@@ -25,9 +25,8 @@ from kernelwright.evaluator.ipc.driver_requests import VERSIONED, FindSanitizers
 from kernelwright.evaluator.referee.checks import policy
 from kernelwright.evaluator.referee.checks.stress import Stress
 from kernelwright.evaluator.referee.checks.tool_processes import TimeLimit, ToolProcesses, ToolRun
-from kernelwright.evaluator.referee.correctness.shape_variants import ShapeVariant, evaluated, smaller
+from kernelwright.evaluator.referee.correctness.shape_variants import ShapeVariant, smaller
 from kernelwright.evaluator.referee.correctness.trials import TrialPool
-from kernelwright.evaluator.referee.worker.setup import ProblemContext
 from kernelwright.evaluator.schema.config import EvaluationConfig, Sanitize
 from kernelwright.evaluator.schema.evaluation import Sanitization, Status
 from kernelwright.evaluator.schema.record import sha256_text
@@ -85,24 +84,22 @@ class _Findings:
 class Sanitizer:
     """Sanitizes candidates of one problem."""
 
-    def __init__(
-        self, context: ProblemContext, pool: TrialPool, config: EvaluationConfig, *, name: str
-    ) -> None:
-        """`name` is the name of the evaluated shapes."""
-        self._context = context
-        self._variant = evaluated(context, pool, name)
+    def __init__(self, variant: ShapeVariant, pool: TrialPool, config: EvaluationConfig) -> None:
+        """`variant` is the problem at the evaluated shapes."""
+        self._context = variant.context
+        self._variant = variant
         self._pool = pool
         self._limit_s = config.limits.sanitize_s
         """Limit for each candidate, builds not counted."""
         self._wanted = config.sanitize
         remarking = policy.REMARKING_TOOLS if config.sanitize is Sanitize.ALL else ()
         self._device_tools = (*policy.DECIDING_TOOLS, *remarking)
-        self._kind = context.device.torch_device.type
+        self._kind = variant.context.device.torch_device.type
         self._smaller: list[ShapeVariant] | None = None
         self._time: TimeLimit
         """Of the candidate that is being sanitized."""
         self._repeatable: bool | None = None
-        self._tools = ToolProcesses(context.driver)
+        self._tools = ToolProcesses(variant.context.driver)
         self._stress: Stress | None = None
 
     def skipped(self, source: str, builds: int) -> Sanitization | None:

@@ -22,7 +22,7 @@ from kernelwright.evaluator.referee.correctness.trials import TrialPool
 from kernelwright.evaluator.referee.device_memory import shortage
 from kernelwright.evaluator.referee.problem_check import policy
 from kernelwright.evaluator.referee.problem_check.confirmation import confirmed
-from kernelwright.evaluator.referee.problem_check.half_precision import HalfPrecisionCheck
+from kernelwright.evaluator.referee.problem_check.half_precision import of_half_precision
 from kernelwright.evaluator.referee.problem_check.sensitivity import Sensitivity
 from kernelwright.evaluator.referee.problem_check.trivial_answers import (
     Examiner,
@@ -288,9 +288,10 @@ class ProblemInspection:
         if sensitivity.untried:
             self._note("not_all_tried", f"{sensitivity.untried} inputs, parameters or buffers")
         if self._config.math is Math.FP32:
-            halving = HalfPrecisionCheck(reference, seed=policy.WEIGHT_SEEDS[0], trace=trace)
-            suspicions += halving.of(arguments, examiner)
-            self._guessable += halving.guessable
+            seed = policy.WEIGHT_SEEDS[0]
+            found, guessable = of_half_precision(reference, arguments, examiner, seed=seed, trace=trace)
+            suspicions += found
+            self._guessable += guessable
         if suspicions:
             self._confirm(reference, suspicions)
 

@@ -5,7 +5,7 @@ import pytest
 from kernelwright.evaluator.referee.correctness.op_trace import trace_call
 from kernelwright.evaluator.referee.correctness.tolerance import expect, limit
 from kernelwright.evaluator.referee.problem_check.confirmation import confirmed
-from kernelwright.evaluator.referee.problem_check.half_precision import HalfPrecisionCheck
+from kernelwright.evaluator.referee.problem_check.half_precision import of_half_precision
 from kernelwright.evaluator.referee.problem_check.sensitivity import Sensitivity
 from kernelwright.evaluator.referee.problem_check.trivial_answers import (
     Examiner,
@@ -56,7 +56,7 @@ def _suspicions(reference: Reference) -> list[Suspicion]:
         *of_identity(examiner, arguments)[0],
         *sensitivity.of_inputs(drawn),
         *sensitivity.of_parameters(other),
-        *HalfPrecisionCheck(reference, seed=2, trace=trace).of(arguments, examiner),
+        *of_half_precision(reference, arguments, examiner, seed=2, trace=trace)[0],
     ]
 
 

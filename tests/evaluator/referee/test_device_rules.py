@@ -10,7 +10,7 @@ from kernelwright.evaluator.referee.correctness.comparison import compare
 from kernelwright.evaluator.referee.correctness.op_trace import trace_call
 from kernelwright.evaluator.referee.correctness.trials import TrialPool
 from kernelwright.evaluator.referee.correctness.verification import poison
-from kernelwright.evaluator.referee.problem_check.half_precision import HalfPrecisionCheck
+from kernelwright.evaluator.referee.problem_check.half_precision import of_half_precision
 from kernelwright.evaluator.referee.problem_check.inspection import known_flaws
 from kernelwright.evaluator.referee.problem_check.sensitivity import Sensitivity
 from kernelwright.evaluator.referee.problem_check.trivial_answers import Examiner, of_identity, of_values
@@ -135,4 +135,4 @@ def test_problems_are_vetted_on_the_device(gpu):
     list(sensitivity.of_inputs(other.arguments))
     list(sensitivity.of_parameters(pool.draws[1].model))
     trace = trace_call(reference, model, base.arguments)
-    list(HalfPrecisionCheck(reference, seed=11, trace=trace).of(base.arguments, examiner))
+    of_half_precision(reference, base.arguments, examiner, seed=11, trace=trace)
