@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -157,14 +158,6 @@ def few_terms(longest: int, *, negligible: bool = True) -> Variant:
     return variant
 
 
-def _large(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    return values * 16
-
-
-def _tiny(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    return values * 2.0**-12
-
-
 def _sparse(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     """One element in sixteen stands out; the rest are smaller, each by another power of two.
 
@@ -179,10 +172,6 @@ def _outliers(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     return _poke(values, generator, count=max(1, values.numel() // 1024), factor=8.0)
 
 
-def _near_duplicate(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    return _poke(values, generator, count=3, factor=4.0)
-
-
 def _poke(values: torch.Tensor, generator: torch.Generator, *, count: int, factor: float) -> torch.Tensor:
     """A copy with a few elements, at secret places, far out: no two alike, and zeros stay."""
     changed = values.clone().contiguous()
@@ -194,11 +183,11 @@ def _poke(values: torch.Tensor, generator: torch.Generator, *, count: int, facto
 
 
 VARIANTS: dict[str, Variant] = {
-    "near_duplicate": _near_duplicate,
+    "near_duplicate": functools.partial(_poke, count=3, factor=4.0),
     "zero_mean": _zero_mean,
     "sparse": _sparse,
-    "large": _large,
-    "tiny": _tiny,
+    "large": lambda values, generator: values * 16,
+    "tiny": lambda values, generator: values * 2.0**-12,
     "outliers": _outliers,
 }
 

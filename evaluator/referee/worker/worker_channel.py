@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 from kernelwright.evaluator.analysis.sanitizer_words import words_of_code
 from kernelwright.evaluator.building.build_request import InvalidRequest, parse_request
+from kernelwright.evaluator.ipc import driver_requests
 from kernelwright.evaluator.ipc.channel import (
     Channel,
     ChannelClosed,
@@ -16,13 +17,6 @@ from kernelwright.evaluator.ipc.channel import (
     encoded,
 )
 from kernelwright.evaluator.ipc.contestant_messages import Built, Failed, RequestBuild
-from kernelwright.evaluator.ipc.driver_requests import (
-    BuildFinished,
-    BuildLibrary,
-    Freeze,
-    Kill,
-    Thaw,
-)
 from kernelwright.evaluator.ipc.messages import A_co, M, Request, answers_to, decode
 from kernelwright.evaluator.referee.worker.candidate_failure import (
     BuildTally,
@@ -117,13 +111,13 @@ class WorkerChannel:
     def freeze(self) -> None:
         """Stop every task of the process, unless it is stopped."""
         if not self.frozen:
-            self._driver.ask(Freeze(id=self.id))
+            self._driver.ask(driver_requests.Freeze(id=self.id))
             self.frozen = True
 
     def thaw(self) -> None:
         """Let it run, unless it runs."""
         if self.frozen:
-            self._driver.ask(Thaw(id=self.id))
+            self._driver.ask(driver_requests.Thaw(id=self.id))
             self.frozen = False
 
     def _next(self, deadline: float, timeout_s: float) -> JsonObject:
@@ -151,7 +145,7 @@ class WorkerChannel:
         self._deadline += more
         return min(more, time.monotonic() - began)
 
-    def _build(self, received: JsonObject) -> BuildFinished:
+    def _build(self, received: JsonObject) -> driver_requests.BuildFinished:
         """The driver's answer to a build request; it sees none that is not well formed."""
         try:
             request = decode(received, RequestBuild).request
@@ -159,14 +153,14 @@ class WorkerChannel:
         except ChannelGarbled as error:
             raise self._garbled(error) from None
         except InvalidRequest as error:
-            return BuildFinished(ok=False, log=f"not a valid build: {error}")
+            return driver_requests.BuildFinished(ok=False, log=f"not a valid build: {error}")
         for text in (*wanted.cpp_sources, *wanted.cuda_sources, *wanted.files.values()):
             self.builds.sanitizer_words.update(word for _, word in words_of_code(text))
-        return self._driver.ask(BuildLibrary(id=self.id, request=request))
+        return self._driver.ask(driver_requests.BuildLibrary(id=self.id, request=request))
 
     def _dead(self) -> CandidateFailed:
         self.lost = True
-        return death_of(self._driver.ask(Kill(id=self.id, ended=True)))
+        return death_of(self._driver.ask(driver_requests.Kill(id=self.id, ended=True)))
 
     def _garbled(self, error: ChannelGarbled) -> CandidateFailed:
         self.lost = True
