@@ -11,6 +11,7 @@ from pydantic import Field, ValidationError
 
 from kernelwright.evaluator.devices import Device
 from kernelwright.evaluator.referee.checks import policy
+from kernelwright.evaluator.referee.reference.latency import timed_ms
 from kernelwright.evaluator.referee.worker.driver_link import DriverLink
 from kernelwright.evaluator.schema.record import Record
 
@@ -81,16 +82,11 @@ def _product_rate(device: Device, dtype: torch.dtype) -> float:
 def _best_ms(device: Device, action: Callable[[], object]) -> float:
     times = []
     for turn in range(policy.REPEATS[device.torch_device.type] + policy.WARM_UPS):
-        timer = device.timer()
-        device.synchronize()
-        timer.start()
-        action()
-        timer.stop()
-        device.synchronize()
+        took_ms = timed_ms(device, action)
         if turn >= policy.WARM_UPS:
-            times.append(timer.elapsed_ms())
-        elif timer.elapsed_ms() > policy.HOPELESS_MS:
-            return timer.elapsed_ms()
+            times.append(took_ms)
+        elif took_ms > policy.HOPELESS_MS:
+            return took_ms
     return max(min(times), 1e-6)
 
 

@@ -333,8 +333,11 @@ class Verifier:
 
 def describe(mismatch: Mismatch) -> str:
     """Tell people where outputs are wrong, by how much, and in what pattern."""
+    path = mismatch.output
+    is_named = path.startswith("gradient of") or path.endswith(AFTERWARDS)
+    name = f"the {path}" if is_named else f"output{path}"
     return (
-        f"{_named(mismatch.output)} on {_inputs(mismatch.trial)}: "
+        f"{name} on {_inputs(mismatch.trial)}: "
         f"{mismatch.wrong} of {mismatch.total} wrong, "
         f"error {mismatch.error_ratio:.3g} times the reference's own (limit {mismatch.limit_ratio:.3g}); "
         f"{mismatch.pattern}"
@@ -366,11 +369,6 @@ def poison_outputs(buffers: CallBuffers, trial: Trial, index: int) -> None:
     returned = output.leaves[: output.returned]
     for place, exact in zip((*buffers.outputs(index), *buffers.state()), (*returned, *state), strict=True):
         poison(place, exact)
-
-
-def _named(path: str) -> str:
-    is_named = path.startswith("gradient of") or path.endswith(AFTERWARDS)
-    return f"the {path}" if is_named else f"output{path}"
 
 
 def poison(place: torch.Tensor, exact: torch.Tensor) -> None:

@@ -57,10 +57,7 @@ UNFIT: Final = (
 
 
 class _FatalFlaw(Exception):
-    def __init__(self, name: str, detail: str) -> None:
-        super().__init__(name)
-        self.name = name
-        self.detail = detail
+    """Ends an inspection by a flaw, whose name and detail are its arguments."""
 
 
 class _TimeUp(Exception):
@@ -94,7 +91,7 @@ class ProblemInspection:
         except SystemExit as error:
             self._add_flaw("raises", f"the problem asks to end the process: {error!r}")
         except _FatalFlaw as reason:
-            self._add_flaw(reason.name, reason.detail)
+            self._add_flaw(*reason.args)
         except UNFIT as error:
             line = traceback.format_exception_only(error)[-1].strip()
             self._add_flaw("raises", f"its values cannot be looked at here: {line}")

@@ -40,6 +40,18 @@ class CallLatency:
         return None
 
 
+def timed_ms(device: Device, call: Callable[[], object], calls: int = 1) -> float:
+    """Milliseconds of so many calls in a row, on an idle device."""
+    timer = device.timer()
+    device.synchronize()
+    timer.start()
+    for _ in range(calls):
+        call()
+    timer.stop()
+    device.synchronize()
+    return timer.elapsed_ms()
+
+
 def measure_latency(device: Device, model: nn.Module, arguments: Arguments) -> CallLatency:
     """Time a model's calls."""
     args, kwargs = arguments.copied().values()
@@ -95,14 +107,7 @@ def _times_ms(device: Device, call: Callable[[], object]) -> list[float]:
     size = 1
     until = time.perf_counter() + policy.TIMING_S
     while not times or (time.perf_counter() < until and len(times) < policy.MAX_BATCHES):
-        device.synchronize()
-        timer = device.timer()
-        timer.start()
-        for _ in range(size):
-            call()
-        timer.stop()
-        device.synchronize()
-        took_ms = timer.elapsed_ms()
+        took_ms = timed_ms(device, call, size)
         if took_ms < policy.BATCH_MS and size < policy.MAX_BATCHES:
             size *= 4
         else:
