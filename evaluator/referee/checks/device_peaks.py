@@ -25,7 +25,7 @@ class DevicePeaks(Record):
     """The best of a large copy, read plus written, and of a large sum, which only reads."""
     flops_per_ms: float = Field(gt=0)
     """Rate of a large matrix product, a multiply-add counted as two."""
-    cache_bytes: int = Field(gt=0)
+    cache_bytes: int
     """Size of the last-level cache."""
     times: int = 0
     """Measurements, by different processes, that these are the best of."""
