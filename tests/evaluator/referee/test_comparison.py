@@ -139,8 +139,7 @@ def test_a_mismatch_is_described_alike_in_parts_and_in_one(products, monkeypatch
     output[3, 40:] += 2.0
     output[60] = float("inf")
     whole = compare(trial.expected, [output], limit=trial.limit, trial="t").mismatch
-    for module in ("comparison", "groups"):
-        monkeypatch.setattr(f"kernelwright.evaluator.referee.correctness.{module}.CHUNK_ELEMENTS", 100)
+    monkeypatch.setattr("kernelwright.evaluator.referee.correctness.policy.CHUNK_ELEMENTS", 100)
     assert compare(trial.expected, [output], limit=trial.limit, trial="t").mismatch == whole
     assert whole is not None
     assert whole.wrong == 8 + 48
