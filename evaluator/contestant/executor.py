@@ -6,7 +6,9 @@ Started inside the sandbox with the number of its channel, from a copy of just t
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import importlib.util
+import re
 import sys
 import tempfile
 import threading
@@ -34,7 +36,6 @@ from kernelwright.evaluator.contestant.output_places import where
 from kernelwright.evaluator.contestant.policy import WARM_UP_S, WARM_UPS
 from kernelwright.evaluator.contestant.profiling import count, profile
 from kernelwright.evaluator.contestant.state import collect_state
-from kernelwright.evaluator.contestant.threads import set_threads
 from kernelwright.evaluator.contestant.tool_environment import hide_tools
 from kernelwright.evaluator.devices import Block, Device, open_device
 from kernelwright.evaluator.ipc import contestant_messages as wire
@@ -46,6 +47,9 @@ from kernelwright.evaluator.ipc.policy import MAX_KEPT
 from kernelwright.evaluator.ipc.precision import apply_math
 from kernelwright.evaluator.ipc.tensor_layout import exact_copy, view
 from kernelwright.evaluator.ipc.tensor_tree import dtype_from, dtype_name, flatten, unflatten
+
+_OPENMP = re.compile(r"(?:/.*)?/lib(?:gomp|omp|iomp5)[^/\n]*\.so[^/\n]*$", re.MULTILINE)
+"""Paths of OpenMP runtimes in a process's memory map."""
 
 
 class Contestant:
@@ -293,7 +297,10 @@ class Contestant:
         return Done()
 
     def _set_threads(self, request: wire.SetThreads) -> Done:
-        set_threads(request.count)
+        """Also in every OpenMP runtime that is loaded: an extension may have brought one beside torch's."""
+        torch.set_num_threads(request.count)
+        for path in set(_OPENMP.findall(Path("/proc/self/maps").read_text())):
+            ctypes.CDLL(path).omp_set_num_threads(request.count)
         return Done()
 
     def _finish(self, request: wire.Finish) -> Done:

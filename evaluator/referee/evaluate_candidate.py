@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 from kernelwright.evaluator.analysis.plausibility import contradiction
 from kernelwright.evaluator.building.lean_headers.suspicion import SUSPECT_STATUSES
 from kernelwright.evaluator.devices import is_device_full
-from kernelwright.evaluator.referee.checks.kernel_profile import attribute_kernels
+from kernelwright.evaluator.referee.checks.kernel_profile import attribute_kernels, count_counters
 from kernelwright.evaluator.referee.correctness.guarded_calls import GuardedCalls
 from kernelwright.evaluator.referee.correctness.verification import Verifier
 from kernelwright.evaluator.referee.device_memory import require_shortage_is_own
@@ -124,7 +124,7 @@ def _run_stages(problem: OpenProblem, request: EvaluationRequest, progress: _Pro
         progress.add(_try_other_shapes(problem, timed, verification))  # recorded only
 
     if config.counters and problem.on_gpu:
-        progress.add(problem.counters.count(source, compile_s=request.compile_s))  # recorded only
+        progress.add(count_counters(problem.variant, source, request.compile_s))  # recorded only
     if measurement is not None:
         measurement = progress.add(_recheck_baseline(problem, measurement))
 
@@ -218,15 +218,13 @@ def _timed_process(
     problem.measure_baselines()
     problem.release_device()
     worker = start(problem.context, role="timed", compile_s=verified.compile_s)
-    try:
+    with contextlib.closing(worker):
         load_again(problem.context, worker, source, spec, problem.config.limits.total_s)
         base = problem.pool.bases[0]
         buffers = lay_out_call(worker, VERIFIED, base.arguments, base.expected.output)
         problem.context.device.synchronize()
         buffers.run("m", timeout_s=problem.config.limits.call_s)
         yield worker
-    finally:
-        worker.close()
 
 
 def _time(

@@ -5,13 +5,13 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 from kernelwright.evaluator.ipc.driver_requests import EnterStage
-from kernelwright.evaluator.referee.checks.ncu_counters import CounterCollector
 from kernelwright.evaluator.referee.checks.roofline import Roofline
 from kernelwright.evaluator.referee.checks.sanitization import Sanitizer
 from kernelwright.evaluator.referee.correctness.other_shapes import OtherShapes
+from kernelwright.evaluator.referee.correctness.shape_variants import evaluated
 from kernelwright.evaluator.referee.correctness.trials import TrialPool
 from kernelwright.evaluator.referee.timing.candidate_timer import CandidateTimer
 from kernelwright.evaluator.referee.worker.quiet_device import hold_quiet
@@ -42,11 +42,10 @@ class OpenProblem:
         if config.measure:
             self.roofline.count()
             context.device.trim()
-        shapes = config.shapes or "full size"
         self.timer = CandidateTimer(context, pool, config, secret, others_evicted=others_evicted)
-        self.sanitizer = Sanitizer(context, pool, config, name=shapes)
-        self.counters = CounterCollector(context, pool)
-        self.other_shapes = OtherShapes(context, pool, name=shapes, call_s=config.limits.call_s)
+        self.variant = evaluated(context, pool, config.shapes or "full size")
+        self.sanitizer = Sanitizer(self.variant, pool, config)
+        self.other_shapes = OtherShapes(self.variant, call_s=config.limits.call_s)
 
     @property
     def on_gpu(self) -> bool:
@@ -80,12 +79,10 @@ class OpenProblem:
             self.measure_baselines()
             self.release_device()
         worker = start(self.context, role="candidate", full_headers=full_headers, compile_s=compile_s)
-        try:
+        with closing(worker):
             worker.limit(self.config.limits.total_s)
             worker.extend(self.hold_device(exclusive=False))
             yield worker
-        finally:
-            worker.close()
 
     @property
     def can_measure_beside_candidate(self) -> bool:

@@ -22,7 +22,7 @@ from kernelwright.evaluator.referee.evaluate_candidate import EvaluationRequest,
 from kernelwright.evaluator.referee.open_problem import OpenProblem
 from kernelwright.evaluator.referee.policy import TRIALS_MEMORY_SHARE
 from kernelwright.evaluator.referee.problem_check.forked import inspect_in_child
-from kernelwright.evaluator.referee.problem_check.inspection import UNFIT, known_flaws
+from kernelwright.evaluator.referee.problem_check.inspection import UNFIT, device_name, known_flaws
 from kernelwright.evaluator.referee.reference.flop_counter import count_problem_work
 from kernelwright.evaluator.referee.reference.latency import fewer_threads
 from kernelwright.evaluator.referee.reference.reference import Reference
@@ -81,10 +81,9 @@ class RefereeServer:
         device = open_device(asked.device)
         with _as_problem_error(asked.problem):
             flaws = self._prepare(asked, config, driver, device)
-        kind = device.torch_device
         return wire.Opened(
             flaws=flaws,
-            device_name=torch.cuda.get_device_name(kind) if kind.type == "cuda" else "",
+            device_name=device_name(device),
             torch=torch.__version__,
             cuda=torch.version.cuda or "",
         )

@@ -3,38 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import torch
+from pydantic import Field, ValidationError
 
 from kernelwright.evaluator.devices import Device
-from kernelwright.evaluator.referee.checks.policy import (
-    COPY_BYTES,
-    COPY_MEMORY_SHARE,
-    HOPELESS_MS,
-    MATRIX_SIZE,
-    MEASUREMENTS,
-    REPEATS,
-    UNKNOWN_CACHE_BYTES,
-    WARM_UPS,
-)
+from kernelwright.evaluator.referee.checks import policy
+from kernelwright.evaluator.referee.reference.latency import timed_ms
 from kernelwright.evaluator.referee.worker.driver_link import DriverLink
+from kernelwright.evaluator.schema.record import Record
 
 _CPU_CACHE: Final = Path("/sys/devices/system/cpu/cpu0/cache")
 
 
-@dataclass(frozen=True, slots=True)
-class DevicePeaks:
+class DevicePeaks(Record):
     """One device's best, for one kind of number."""
 
-    bytes_per_ms: float
+    bytes_per_ms: float = Field(gt=0)
     """The best of a large copy, read plus written, and of a large sum, which only reads."""
-    flops_per_ms: float
+    flops_per_ms: float = Field(gt=0)
     """Rate of a large matrix product, a multiply-add counted as two."""
     cache_bytes: int
     """Size of the last-level cache."""
+    times: int = 0
+    """Measurements, by different processes, that these are the best of."""
 
 
 def measure_peaks(device: Device, driver: DriverLink, *, math: str, dtype: torch.dtype) -> DevicePeaks:
@@ -46,41 +40,31 @@ def measure_peaks(device: Device, driver: DriverLink, *, math: str, dtype: torch
     kind = device.torch_device
     name = torch.cuda.get_device_name(kind) if kind.type == "cuda" else "cpu"
     about = f"rates:2:{name}:{torch.__version__}:{math}:{dtype}"
-    stored = driver.recall(about)
-    known, times = _read(stored), int(stored.get("times") or 0)
-    if known is not None and times >= MEASUREMENTS:
+    known = _recall(driver, about)
+    if known is not None and known.times >= policy.MEASUREMENTS:
         return known
-    found = DevicePeaks(_memory_rate(device), _product_rate(device, dtype), cache_bytes(kind))
-    if known is not None:
-        found = DevicePeaks(
-            max(known.bytes_per_ms, found.bytes_per_ms),
-            max(known.flops_per_ms, found.flops_per_ms),
-            found.cache_bytes,
-        )
-    driver.remember(
-        {
-            "bytes_per_ms": found.bytes_per_ms,
-            "flops_per_ms": found.flops_per_ms,
-            "cache_bytes": found.cache_bytes,
-            "times": times + 1,
-        },
-        about,
+    copying, multiplying = _memory_rate(device), _product_rate(device, dtype)
+    found = DevicePeaks(
+        bytes_per_ms=max(copying, known.bytes_per_ms) if known is not None else copying,
+        flops_per_ms=max(multiplying, known.flops_per_ms) if known is not None else multiplying,
+        cache_bytes=cache_bytes(kind),
+        times=known.times + 1 if known is not None else 1,
     )
+    driver.remember(found.model_dump(), about)
     return found
 
 
-# Any: what the memory holds, checked here.
-def _read(stored: dict[str, Any]) -> DevicePeaks | None:
-    values = [stored.get(name) for name in ("bytes_per_ms", "flops_per_ms", "cache_bytes")]
-    if not all(isinstance(value, (int, float)) and value > 0 for value in values):
+def _recall(driver: DriverLink, about: str) -> DevicePeaks | None:
+    """The peaks that are remembered; None where there are none, or not in this form."""
+    try:
+        return DevicePeaks.model_validate(driver.recall(about), strict=True)
+    except ValidationError:
         return None
-    copying, multiplying, cache = (float(value or 0) for value in values)
-    return DevicePeaks(copying, multiplying, int(cache))
 
 
 def _memory_rate(device: Device) -> float:
     kind = device.torch_device.type
-    size = min(COPY_BYTES[kind], int(device.free_bytes() * COPY_MEMORY_SHARE))
+    size = min(policy.COPY_BYTES[kind], int(device.free_bytes() * policy.COPY_MEMORY_SHARE))
     source = torch.zeros(size // 4, dtype=torch.float32, device=device.torch_device)
     target = torch.ones_like(source)
     moved = 2 * source.nbytes / _best_ms(device, lambda: target.copy_(source))
@@ -89,7 +73,7 @@ def _memory_rate(device: Device) -> float:
 
 def _product_rate(device: Device, dtype: torch.dtype) -> float:
     kind = device.torch_device.type
-    size = MATRIX_SIZE[kind]
+    size = policy.MATRIX_SIZE[kind]
     left = torch.rand(size, size, device=device.torch_device).to(dtype)
     right = left.flip(0).contiguous()
     return 2 * size**3 / _best_ms(device, lambda: torch.mm(left, right))
@@ -97,17 +81,12 @@ def _product_rate(device: Device, dtype: torch.dtype) -> float:
 
 def _best_ms(device: Device, action: Callable[[], object]) -> float:
     times = []
-    for turn in range(REPEATS[device.torch_device.type] + WARM_UPS):
-        timer = device.timer()
-        device.synchronize()
-        timer.start()
-        action()
-        timer.stop()
-        device.synchronize()
-        if turn >= WARM_UPS:
-            times.append(timer.elapsed_ms())
-        elif timer.elapsed_ms() > HOPELESS_MS:
-            return timer.elapsed_ms()
+    for turn in range(policy.REPEATS[device.torch_device.type] + policy.WARM_UPS):
+        took_ms = timed_ms(device, action)
+        if turn >= policy.WARM_UPS:
+            times.append(took_ms)
+        elif took_ms > policy.HOPELESS_MS:
+            return took_ms
     return max(min(times), 1e-6)
 
 
@@ -116,7 +95,7 @@ def cache_bytes(device: torch.device) -> int:
     if device.type == "cuda":
         return int(torch.cuda.get_device_properties(device).L2_cache_size)
     sizes = [_kibibytes(path) << 10 for path in _CPU_CACHE.glob("index*/size")]
-    return max(sizes, default=UNKNOWN_CACHE_BYTES)
+    return max(sizes, default=policy.UNKNOWN_CACHE_BYTES)
 
 
 def _kibibytes(path: Path) -> int:

@@ -7,8 +7,8 @@ from torch import nn
 
 from kernelwright.evaluator.analysis.plausibility import floor_ms, roofline_ms, speed_of_light
 from kernelwright.evaluator.ipc.tensor_tree import flatten
+from kernelwright.evaluator.referee.checks import policy
 from kernelwright.evaluator.referee.checks.device_peaks import DevicePeaks, measure_peaks
-from kernelwright.evaluator.referee.checks.policy import SAMPLES, SECTOR_BYTES
 from kernelwright.evaluator.referee.correctness.trials import TrialPool
 from kernelwright.evaluator.referee.reference.dynamo_stub import without_compiler
 from kernelwright.evaluator.referee.reference.flop_counter import OpCounts
@@ -116,7 +116,7 @@ def certain_bytes(model: nn.Module, arguments: Arguments) -> int:
 def _touched_bytes(grad: torch.Tensor) -> int:
     """Bytes of the sectors that hold a gradient that is not zero."""
     flags = grad.reshape(-1) != 0
-    per_sector = max(1, SECTOR_BYTES // grad.element_size()) if grad.is_contiguous() else 1
+    per_sector = max(1, policy.SECTOR_BYTES // grad.element_size()) if grad.is_contiguous() else 1
     whole = flags[: flags.numel() // per_sector * per_sector].view(-1, per_sector)
     return int(whole.any(1).sum()) * per_sector * grad.element_size()
 
@@ -126,12 +126,12 @@ def _computed_bytes(output: torch.Tensor, inputs: list[torch.Tensor]) -> int:
     if output.numel() == 0:
         return 0
     # Whole numbers only: a float cannot name every element of a large tensor, and may round past its end.
-    places = torch.arange(SAMPLES, device=output.device) * (output.numel() - 1) // (SAMPLES - 1)
+    places = torch.arange(policy.SAMPLES, device=output.device) * (output.numel() - 1) // (policy.SAMPLES - 1)
     sample = output.flatten()[places]
     found = sum(
         any(bool((leaf == value).any()) for leaf in inputs if leaf.dtype == output.dtype) for value in sample
     )
-    if found > SAMPLES // 2:
+    if found > policy.SAMPLES // 2:
         return 0
     return min(output.numel() * output.element_size(), output.untyped_storage().nbytes())
 

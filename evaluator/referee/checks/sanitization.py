@@ -22,26 +22,11 @@ import torch
 from kernelwright.evaluator.analysis.sanitizer_words import words_of_module
 from kernelwright.evaluator.backends.registry import BACKENDS
 from kernelwright.evaluator.ipc.driver_requests import VERSIONED, FindSanitizers
-from kernelwright.evaluator.referee.checks.policy import (
-    COMPILE_S,
-    DECIDING_TOOLS,
-    LARGEST_ELEMENTS,
-    LEAST_STRESS_S,
-    QUICK_SHARE,
-    REMARKING_TOOLS,
-    SANITIZED_CALL_S,
-    SANITIZED_CALLS,
-    SHOWN_WORDS,
-    SLOWDOWN,
-    SMALLER_SHAPES,
-    STRESS_S,
-    STRESS_SHARE,
-)
+from kernelwright.evaluator.referee.checks import policy
 from kernelwright.evaluator.referee.checks.stress import Stress
 from kernelwright.evaluator.referee.checks.tool_processes import TimeLimit, ToolProcesses, ToolRun
-from kernelwright.evaluator.referee.correctness.shape_variants import ShapeVariant, evaluated, smaller
+from kernelwright.evaluator.referee.correctness.shape_variants import ShapeVariant, smaller
 from kernelwright.evaluator.referee.correctness.trials import TrialPool
-from kernelwright.evaluator.referee.worker.setup import ProblemContext
 from kernelwright.evaluator.schema.config import EvaluationConfig, Sanitize
 from kernelwright.evaluator.schema.evaluation import Sanitization, Status
 from kernelwright.evaluator.schema.record import sha256_text
@@ -79,7 +64,7 @@ class _Findings:
         """The record of it all."""
         why = list(self.missing)
         if self.words:
-            named = ", ".join(sorted(self.words)[:SHOWN_WORDS])
+            named = ", ".join(sorted(self.words)[: policy.SHOWN_WORDS])
             why.append(f"it names {named}, by which code can hide from the tools: clean reports do not count")
         convicts, reason = self.failures[0] if self.failures else (None, "; ".join(why))
         if not self.needed:
@@ -99,24 +84,22 @@ class _Findings:
 class Sanitizer:
     """Sanitizes candidates of one problem."""
 
-    def __init__(
-        self, context: ProblemContext, pool: TrialPool, config: EvaluationConfig, *, name: str
-    ) -> None:
-        """`name` is the name of the evaluated shapes."""
-        self._context = context
-        self._variant = evaluated(context, pool, name)
+    def __init__(self, variant: ShapeVariant, pool: TrialPool, config: EvaluationConfig) -> None:
+        """`variant` is the problem at the evaluated shapes."""
+        self._context = variant.context
+        self._variant = variant
         self._pool = pool
         self._limit_s = config.limits.sanitize_s
         """Limit for each candidate, builds not counted."""
         self._wanted = config.sanitize
-        remarking = REMARKING_TOOLS if config.sanitize is Sanitize.ALL else ()
-        self._device_tools = (*DECIDING_TOOLS, *remarking)
-        self._kind = context.device.torch_device.type
+        remarking = policy.REMARKING_TOOLS if config.sanitize is Sanitize.ALL else ()
+        self._device_tools = (*policy.DECIDING_TOOLS, *remarking)
+        self._kind = variant.context.device.torch_device.type
         self._smaller: list[ShapeVariant] | None = None
         self._time: TimeLimit
         """Of the candidate that is being sanitized."""
         self._repeatable: bool | None = None
-        self._tools = ToolProcesses(context.driver)
+        self._tools = ToolProcesses(variant.context.driver)
         self._stress: Stress | None = None
 
     def skipped(self, source: str, builds: int) -> Sanitization | None:
@@ -169,7 +152,7 @@ class Sanitizer:
             return kept
         started = time.monotonic()
         self._time = TimeLimit(
-            self._context.driver, self._limit_s + (COMPILE_S if _compiles_itself(source) else 0.0)
+            self._context.driver, self._limit_s + (policy.COMPILE_S if _compiles_itself(source) else 0.0)
         )
         self._repeatable = repeatable
         findings = _Findings(words={word for _, word in words_of_module(source)})
@@ -218,8 +201,9 @@ class Sanitizer:
             try:
                 for tool in tools:
                     self._tools.start_ahead(tool)
-                seconds = max(LEAST_STRESS_S, min(STRESS_S, self._limit_s * STRESS_SHARE))
-                call_s = min(SANITIZED_CALL_S, self._limit_s)
+                share_s = self._limit_s * policy.STRESS_SHARE
+                seconds = max(policy.LEAST_STRESS_S, min(policy.STRESS_S, share_s))
+                call_s = min(policy.SANITIZED_CALL_S, self._limit_s)
                 self._stress = Stress(self._context, self._pool, seconds=seconds, call_s=call_s)
             except BaseException:
                 self.end_unused()
@@ -228,11 +212,8 @@ class Sanitizer:
 
     def _run_cpu_tools(self, source: str, findings: _Findings, call_ms: float | None, stress: Stress) -> None:
         """AddressSanitizer at the evaluated shapes or smaller ones, then the plain build under stress."""
-        for variant in self._variants_to_try(fast=self._is_quick(call_ms)):
-            tool_run = self._run_tool("address", variant, source)
-            if tool_run.failures or not tool_run.trouble:
-                break
-        if tool_run.failures and variant is not self._variant:
+        tool_run = self._tried("address", self._variants_to_try(fast=self._is_quick(call_ms)), source)
+        if tool_run.failures and tool_run.variant is not self._variant:
             again = self._run_tool("address", self._variant, source)
             findings.add(tool_run, convict=False)
             tool_run = again
@@ -249,7 +230,7 @@ class Sanitizer:
         for tool_run in self._tools.run(first, source, self._time, stress.prepare(source)):
             tried = tool_run
             if tool_run.trouble and not tool_run.failures:
-                tried = self._tried_alone(tool_run.tool, source)
+                tried = self._tried(tool_run.tool, self._variants_of(tool_run.tool), source)
             findings.add(tried)
             if findings.failures:
                 return
@@ -258,9 +239,9 @@ class Sanitizer:
                 break
         self._look_for_races(source, findings, tried, stress)
 
-    def _tried_alone(self, tool: str, source: str) -> ToolRun:
-        """Run a tool at each of its shapes until the candidate runs there."""
-        for variant in self._variants_of(tool):
+    def _tried(self, tool: str, variants: Iterator[ShapeVariant], source: str) -> ToolRun:
+        """Run a tool by itself, at each of these shapes until the candidate runs there."""
+        for variant in variants:
             tool_run = self._run_tool(tool, variant, source)
             if tool_run.failures or not tool_run.trouble:
                 break
@@ -285,14 +266,14 @@ class Sanitizer:
     def _is_quick(self, call_ms: float | None) -> bool:
         if call_ms is None:
             return False
-        return call_ms * SLOWDOWN * SANITIZED_CALLS / 1e3 < self._limit_s * QUICK_SHARE
+        return call_ms * policy.SLOWDOWN * policy.SANITIZED_CALLS / 1e3 < self._limit_s * policy.QUICK_SHARE
 
     def _variants_to_try(self, *, fast: bool) -> Iterator[ShapeVariant]:
         """Shapes to try, until the candidate runs at one of them; the evaluated ones are the last resort."""
-        if not fast and self._variant.elements > LARGEST_ELEMENTS[self._kind]:
+        if not fast and self._variant.elements > policy.LARGEST_ELEMENTS[self._kind]:
             if self._smaller is None:
                 self._smaller = list(smaller(self._variant))
-            yield from self._smaller[:SMALLER_SHAPES]
+            yield from self._smaller[: policy.SMALLER_SHAPES]
         yield self._variant
 
     def _run_tool(self, tool: str, variant: ShapeVariant, source: str) -> ToolRun:

@@ -16,14 +16,7 @@ import torch
 from kernelwright.evaluator.analysis.elf_symbols import Symbols
 from kernelwright.evaluator.ipc.contestant_messages import Disturb, SetThreads
 from kernelwright.evaluator.ipc.driver_requests import FindSymbols, Start
-from kernelwright.evaluator.referee.checks.policy import (
-    FEWEST_CALLS,
-    FEWEST_THREADS,
-    LOAD_SIZE,
-    MOST_CALLS,
-    MOST_THREADS,
-    STRESS_PATIENCE,
-)
+from kernelwright.evaluator.referee.checks import policy
 from kernelwright.evaluator.referee.correctness.comparison import Comparison, compare
 from kernelwright.evaluator.referee.correctness.trial_cache import Trial
 from kernelwright.evaluator.referee.correctness.trials import TrialPool
@@ -121,7 +114,7 @@ class Stress:
             if buffers is None:
                 return None, "stress: wrong at once in a fresh process; not examined"
             tallies: dict[int, _Tally] = {}
-            until = time.monotonic() + STRESS_PATIENCE * self._seconds
+            until = time.monotonic() + policy.STRESS_PATIENCE * self._seconds
             for count in counts:
                 if tallies and time.monotonic() > until:
                     break
@@ -140,7 +133,8 @@ class Stress:
         """Numbers of threads, most first: what a first call allocates for threads must do for later ones."""
         if self._kind != "cpu":
             return (self._context.threads,)
-        most = max(FEWEST_THREADS, self._context.threads, min(2 * self._context.threads, MOST_THREADS))
+        usual = self._context.threads
+        most = max(policy.FEWEST_THREADS, usual, min(2 * usual, policy.MOST_THREADS))
         return tuple(sorted({most, 4, 3, 2, 1}, reverse=True))
 
     def _construct_correct(self, source: str) -> CallBuffers | None:
@@ -158,7 +152,7 @@ class Stress:
             # The first call has most threads: whatever it allocates for them lasts for later ones.
             for count in (most, context.threads):
                 worker.ask(SetThreads(count=count), self._call_s)
-                if any(self._once(buffers)[0].mismatch is None for _ in range(FEWEST_CALLS)):
+                if any(self._once(buffers)[0].mismatch is None for _ in range(policy.FEWEST_CALLS)):
                     return buffers
             if not draw.model.state_dict():
                 break
@@ -168,8 +162,8 @@ class Stress:
         self._worker.ask(SetThreads(count=count), self._call_s)
         tally = _Tally()
         until = time.monotonic() + self._seconds / len(self._counts)
-        for number in range(MOST_CALLS):
-            if number >= FEWEST_CALLS and time.monotonic() > until:
+        for number in range(policy.MOST_CALLS):
+            if number >= policy.FEWEST_CALLS and time.monotonic() > until:
                 break
             comparison, outputs = self._once(buffers)
             if comparison.mismatch is None:
@@ -204,7 +198,7 @@ class Stress:
         if self._calls % 2:
             self._worker.ask(Disturb(kind=self._calls // 2), self._call_s)
             return
-        work = torch.ones(LOAD_SIZE, LOAD_SIZE, device=self._context.device.torch_device)
+        work = torch.ones(policy.LOAD_SIZE, policy.LOAD_SIZE, device=self._context.device.torch_device)
         for _ in range(4):
             work = work @ work * 1e-4
 

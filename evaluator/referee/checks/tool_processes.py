@@ -11,7 +11,7 @@ from typing import Final
 from kernelwright.evaluator.devices import open_device
 from kernelwright.evaluator.ipc.contestant_messages import Finish
 from kernelwright.evaluator.ipc.driver_requests import Start
-from kernelwright.evaluator.referee.checks.policy import REPORT_S, SANITIZED_CALLS, SLOW_CALL_S
+from kernelwright.evaluator.referee.checks import policy
 from kernelwright.evaluator.referee.correctness.shape_variants import ShapeVariant
 from kernelwright.evaluator.referee.worker.candidate_failure import CandidateFailed
 from kernelwright.evaluator.referee.worker.driver_link import DriverLink
@@ -133,7 +133,7 @@ class ToolProcesses:
             self._driver.hold(exclusive=False)
 
     def _read_report(self, watched: _Watched, limit: TimeLimit) -> ToolRun:
-        wait_s = min(REPORT_S, limit.left()) if watched.ends_itself else 0.0
+        wait_s = min(policy.REPORT_S, limit.left()) if watched.ends_itself else 0.0
         report, trouble = self._driver.report(watched.worker.id, wait_s), watched.trouble
         failures = [
             (Status(finding["status"]), str(finding["text"]))
@@ -195,7 +195,7 @@ def _call_to_the_end(watched: _Watched, limit: TimeLimit) -> Iterator[None]:
     watched.ends_itself = watched.tool != "address" and not worker.lost
     if watched.ends_itself:
         with contextlib.suppress(CandidateFailed):
-            ended = worker.post(Finish(), min(REPORT_S, limit.left()))
+            ended = worker.post(Finish(), min(policy.REPORT_S, limit.left()))
             yield
             ended()
 
@@ -208,8 +208,8 @@ def _call(worker: WorkerProcess, variant: ShapeVariant, limit: TimeLimit) -> Ite
     """
     construct(variant.context, worker, ModelSpec("ModelNew", "m", variant.seed, vary=False))
     buffers = lay_out_call(worker, "sanitize", variant.arguments, variant.output, private=True)
-    for _ in range(SANITIZED_CALLS):
+    for _ in range(policy.SANITIZED_CALLS):
         called = buffers.begin_run("m", timeout_s=limit.left())
         yield
-        if called().inner_ms > SLOW_CALL_S * 1e3:
+        if called().inner_ms > policy.SLOW_CALL_S * 1e3:
             break

@@ -17,6 +17,7 @@ import torch
 from kernelwright.evaluator.ipc.gradients import OUTPUT
 from kernelwright.evaluator.ipc.tensor_layout import unravel
 from kernelwright.evaluator.ipc.tensor_tree import leaf_paths
+from kernelwright.evaluator.referee.correctness import policy
 from kernelwright.evaluator.referee.correctness.discontinuities import (
     Discontinuities,
     FlippedElements,
@@ -33,17 +34,6 @@ from kernelwright.evaluator.referee.correctness.groups import (
     rms,
 )
 from kernelwright.evaluator.referee.correctness.op_trace import ReductionTerms
-from kernelwright.evaluator.referee.correctness.policy import (
-    CHUNK_ELEMENTS,
-    EVERYTHING_OFF,
-    FINITE_SHARE,
-    MAX_INDEX_FLIPS,
-    PEAK_FACTOR,
-    PRECISE_TYPES,
-    SHOWN_ELEMENTS,
-    SMALLEST_SCALE,
-    USUAL_VALUE_SAMPLE,
-)
 from kernelwright.evaluator.referee.correctness.tolerance import (
     Expected,
     change_limit,
@@ -55,7 +45,7 @@ from kernelwright.evaluator.schema.evaluation import Mismatch
 
 _NAMED = re.compile(rf"^\['(gradient of .*|.*{AFTERWARDS})'\]$")
 _SINGLE_BITS = 32
-_PRECISE_AND_HALF: Final = PRECISE_TYPES | {torch.bfloat16, torch.float16}
+_PRECISE_AND_HALF: Final = policy.PRECISE_TYPES | {torch.bfloat16, torch.float16}
 COARSE: Final = "all of it is coarser than its type: operands of fewer bits somewhere on the way"
 
 
@@ -171,7 +161,7 @@ def overall_errors(
     found = []
     for index, returned in enumerate(actual):
         unit, jumps = expected.roundoffs[index], expected.decisions.jumps
-        compared = PRECISE_TYPES if near is not None else _PRECISE_AND_HALF
+        compared = policy.PRECISE_TYPES if near is not None else _PRECISE_AND_HALF
         if unit is None or expected.precision(index) not in compared or (jumps and jumps[index]):
             found.append(0.0)
             continue
@@ -240,7 +230,7 @@ def _floating(
     exact: torch.Tensor, scale: torch.Tensor, got: torch.Tensor, limit: float, *, eps: float
 ) -> tuple[float, torch.Tensor]:
     rows, values = grouped(exact), grouped(got)
-    step = max(1, CHUNK_ELEMENTS // max(rows.shape[1], 1))
+    step = max(1, policy.CHUNK_ELEMENTS // max(rows.shape[1], 1))
     worst, masks = 0.0, []
     for begin in range(0, rows.shape[0], step):
         part, have = rows[begin : begin + step], values[begin : begin + step].double()
@@ -257,7 +247,7 @@ def _floating(
         # An element far above its group, such as the peak of a softmax row, carries an error of its own size.
         own = eps / 2 * size
         # Written as "not within" so that a NaN in the arithmetic counts as wrong.
-        beyond = ~(error <= limit * (PEAK_FACTOR * unit + own))
+        beyond = ~(error <= limit * (policy.PEAK_FACTOR * unit + own))
         over = ~(ratios <= limit)
         wrong = stray | beyond | (over.unsqueeze(1) & (error > limit * unit * 0.5))
         wrong |= over.unsqueeze(1) & ~wrong.any(1, keepdim=True)
@@ -274,7 +264,7 @@ def compare_with_baseline(
     own, other, scale = as_real(actual), as_real(expected.values), expected.scale
     if scale is None:
         found = FlippedElements(int((own != other).count_nonzero()), uncommon(other))
-        share = max(MAX_INDEX_FLIPS, expected.tolerance.share)
+        share = max(policy.MAX_INDEX_FLIPS, expected.tolerance.share)
         if all(each.flipped <= max(1, share * each.compared) for each in (found, earlier + found)):
             differs = (own != other).reshape(len(own), -1).any(1) & (earlier.flipped == 0)
             return BaselineComparison("", found, differing=tuple(differs.nonzero().flatten().tolist()))
@@ -286,7 +276,7 @@ def compare_with_baseline(
     size = torch.linalg.vector_norm(reference, dim=-1)
     if not bool((error + size).isfinite().all()):
         finite = reference.isfinite()
-        if expected.may_overflow and float(finite.float().mean()) >= FINITE_SHARE:
+        if expected.may_overflow and float(finite.float().mean()) >= policy.FINITE_SHARE:
             rows = torch.where(finite, rows, reference)
         if bool((~finite & ~_same_nonfinite(reference, rows)).any() or (finite & ~rows.isfinite()).any()):
             return BaselineComparison("NaN or infinity where the reference has none, or the other way round")
@@ -299,7 +289,7 @@ def compare_with_baseline(
     # Of narrow types a few roundings of the whole output are much: no more than when it was verified.
     least = information.eps / 4 if information.bits < _SINGLE_BITS else information.eps
     floor = size / root * max(least, expected.least_share)
-    unit = torch.maximum(scale.to(floor), floor).clamp_min(SMALLEST_SCALE)
+    unit = torch.maximum(scale.to(floor), floor).clamp_min(policy.SMALLEST_SCALE)
     found = FlippedElements()
     if expected.tolerance.together:
         difference = rows - reference
@@ -321,7 +311,7 @@ def compare_with_baseline(
 
 def uncommon(values: torch.Tensor) -> int:
     """Elements that differ from the most frequent value: in a sparse mask all zeros are nearly correct."""
-    usual = values.flatten()[:USUAL_VALUE_SAMPLE].to(torch.int64).mode().values
+    usual = values.flatten()[: policy.USUAL_VALUE_SAMPLE].to(torch.int64).mode().values
     return int((values != usual).count_nonzero())
 
 
@@ -352,9 +342,9 @@ def _first_places(wrong: torch.Tensor) -> torch.Tensor:
     """Flat positions of the first wrong elements; a part at a time, as a GPU may refuse to search more."""
     found = wrong.new_empty(0, dtype=torch.int64)
     for number, part in enumerate(flat_chunks(wrong)):
-        places = part.nonzero().flatten() + number * CHUNK_ELEMENTS
-        found = torch.cat([found, places[: SHOWN_ELEMENTS - len(found)]])
-        if len(found) == SHOWN_ELEMENTS:
+        places = part.nonzero().flatten() + number * policy.CHUNK_ELEMENTS
+        found = torch.cat([found, places[: policy.SHOWN_ELEMENTS - len(found)]])
+        if len(found) == policy.SHOWN_ELEMENTS:
             break
     return found
 
@@ -383,7 +373,7 @@ def pattern(wrong: torch.Tensor, exact: torch.Tensor, got: torch.Tensor) -> str:
         size = exact.shape[dimension]
         if 0 < lines.numel() < size and int(lines[-1] - lines[0]) + 1 == lines.numel():
             return f"only indices {int(lines[0])}..{int(lines[-1])} of dimension {dimension} (size {size})"
-    if share > EVERYTHING_OFF:
+    if share > policy.EVERYTHING_OFF:
         return "everything is off"
     return f"{share:.2%} of the elements, scattered"
 

@@ -9,24 +9,8 @@ from typing import Final
 
 import torch
 
+from kernelwright.evaluator.referee.correctness import policy
 from kernelwright.evaluator.referee.correctness.groups import as_real, grouped
-from kernelwright.evaluator.referee.correctness.policy import (
-    CHUNK_ELEMENTS,
-    FAR_DRAWS,
-    FAR_JUMP,
-    FAR_ROUNDOFF,
-    FEW_FLIPS,
-    FEW_FLIPS_SHARE,
-    FLIP_LEEWAY,
-    FLIP_PEAK,
-    MAX_FLIPPED,
-    MAX_UNSETTLED,
-    MORE_TIE_DRAWS,
-    PEAK_FACTOR,
-    TIE_DRAWS,
-    TIE_JUMP,
-    TIE_ROUNDOFF,
-)
 
 _SINGLE_BITS: Final = 32
 
@@ -75,17 +59,17 @@ def find_decisions(
 
     `flips` is known from other inputs of the same reference.
     """
-    for draw in range(MORE_TIE_DRAWS):
-        if draw == TIE_DRAWS and not any(leaf.has_changed for leaf in watched):
+    for draw in range(policy.MORE_TIE_DRAWS):
+        if draw == policy.TIE_DRAWS and not any(leaf.has_changed for leaf in watched):
             break
         # To and fro by the same: one of the two exchanges what is equal.
-        there = TIE_ROUNDOFF if draw % 2 else -TIE_ROUNDOFF
+        there = policy.TIE_ROUNDOFF if draw % 2 else -policy.TIE_ROUNDOFF
         for leaf, other in zip(watched, perturbed(there, 1 + draw // 2), strict=True):
             leaf.look(as_real(other))
     together = {index: max(leaf.most, flips.get(index, 0)) for index, leaf in enumerate(watched)}
     if decides:
         for index, leaf in enumerate(watched):
-            for draw in range(1 + MORE_TIE_DRAWS, 1 + MORE_TIE_DRAWS + FAR_DRAWS):
+            for draw in range(1 + policy.MORE_TIE_DRAWS, 1 + policy.MORE_TIE_DRAWS + policy.FAR_DRAWS):
                 if leaf.can_jump and together[index] == 0:
                     together[index] = _bisected(leaf, functools.partial(_one_leaf, perturbed, draw, index))
     found = {index: together[index] for index, leaf in enumerate(watched) if decides and leaf.can_jump}
@@ -105,10 +89,10 @@ def _bisected(leaf: OutputWatch, perturbed: Callable[[float], torch.Tensor]) -> 
 
     A smooth change halves with the perturbation, and is soon too little for a jump; 0 then.
     """
-    near, far, here, there = 0.0, FAR_ROUNDOFF, leaf.exact, perturbed(FAR_ROUNDOFF)
+    near, far, here, there = 0.0, policy.FAR_ROUNDOFF, leaf.exact, perturbed(policy.FAR_ROUNDOFF)
     while True:
         places, most = leaf.jumped(here, there, far - near)
-        if most == 0 or far - near < TIE_ROUNDOFF:
+        if most == 0 or far - near < policy.TIE_ROUNDOFF:
             return most
         middle = (near + far) / 2
         between = perturbed(middle)
@@ -120,22 +104,23 @@ def _bisected(leaf: OutputWatch, perturbed: Callable[[float], torch.Tensor]) -> 
             near, here = middle, between
 
 
+@dataclass(slots=True)
 class OutputWatch:
     """Accumulates what happens to one output tensor while inputs are perturbed."""
 
-    def __init__(
-        self, exact: torch.Tensor, scale: torch.Tensor | None, dtype: torch.dtype, limit: float
-    ) -> None:
-        """`limit` is the norm-wise limit of floating outputs."""
-        self.exact = exact
-        self._scale = scale
-        self._dtype = dtype
-        self._limit = limit
-        self._changed = torch.zeros_like(exact, dtype=torch.bool)
-        self._others: list[Values] = []
-        self.most = 0
-        """Elements of a group that jumped together."""
-        self._too_many = False
+    exact: torch.Tensor
+    scale: torch.Tensor | None
+    dtype: torch.dtype
+    limit: float
+    """Norm-wise limit of floating outputs."""
+    most: int = 0
+    """Elements of a group that jumped together."""
+    _too_many: bool = field(default=False, init=False)
+    _others: list[Values] = field(default_factory=list, init=False)
+    _changed: torch.Tensor = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._changed = torch.zeros_like(self.exact, dtype=torch.bool)
 
     @property
     def has_changed(self) -> bool:
@@ -145,16 +130,16 @@ class OutputWatch:
     @property
     def can_jump(self) -> bool:
         """The output is floating and does not jump nearly everywhere."""
-        return self._scale is not None and not self._too_many and self.exact.numel() > 0
+        return self.scale is not None and not self._too_many and self.exact.numel() > 0
 
     def look(self, other: torch.Tensor) -> None:
         """Note where an output differs: whole numbers at all, floating ones by a jump."""
         if other.shape != self.exact.shape or other.numel() == 0 or self._too_many:
             return
-        if self._scale is None:
+        if self.scale is None:
             self._changed |= other != self.exact
             return
-        places, most = self.jumped(self.exact, other, TIE_ROUNDOFF)
+        places, most = self.jumped(self.exact, other, policy.TIE_ROUNDOFF)
         self._too_many = places.numel() > most_jumping(other.numel())
         self.most = max(self.most, most)
         if places.numel() and not self._too_many:
@@ -163,18 +148,19 @@ class OutputWatch:
 
     def jumped(self, here: torch.Tensor, there: torch.Tensor, distance: float) -> tuple[torch.Tensor, int]:
         """Flat places that differ far more than smoothly over a distance, and how many of a group do."""
-        if self._scale is None or here.shape != there.shape:
+        if self.scale is None or here.shape != there.shape:
             return torch.empty(0, dtype=torch.int64), 0
         rows, values = grouped(here), grouped(there)
-        step = max(1, CHUNK_ELEMENTS // rows.shape[1])
-        is_single = torch.finfo(self._dtype).bits >= _SINGLE_BITS
-        share = max(TIE_JUMP, FAR_JUMP * distance / FAR_ROUNDOFF) if is_single else FAR_JUMP
-        least = share * self._limit
-        eps = torch.finfo(self._dtype).eps / 2
+        step = max(1, policy.CHUNK_ELEMENTS // rows.shape[1])
+        is_single = torch.finfo(self.dtype).bits >= _SINGLE_BITS
+        nearer = policy.FAR_JUMP * distance / policy.FAR_ROUNDOFF
+        share = max(policy.TIE_JUMP, nearer) if is_single else policy.FAR_JUMP
+        least = share * self.limit
+        eps = torch.finfo(self.dtype).eps / 2
         found, most = [], 0
         for begin in range(0, rows.shape[0], step):
             part, have = rows[begin : begin + step], values[begin : begin + step]
-            error, unit = (have - part).abs(), self._scale[begin : begin + step].unsqueeze(1)
+            error, unit = (have - part).abs(), self.scale[begin : begin + step].unsqueeze(1)
             far = error.isfinite() & (error > least * (unit + eps * part.abs()))
             most = max(most, int(far.sum(1).max()))
             found.append(far.flatten().nonzero().flatten() + begin * rows.shape[1])
@@ -183,7 +169,7 @@ class OutputWatch:
     def unsettled(self) -> torch.Tensor | None:
         """Mark whole numbers that changed; None if most did."""
         mask = self._changed
-        if self._scale is not None or not mask.numel() or float(mask.float().mean()) > MAX_UNSETTLED:
+        if self.scale is not None or not mask.numel() or float(mask.float().mean()) > policy.MAX_UNSETTLED:
             return None
         return mask
 
@@ -192,13 +178,14 @@ class OutputWatch:
         if not self.can_jump or together == 0:
             return None
         share, elements = float(self._changed.float().mean()), self.exact.numel()
-        is_small = most_jumping(elements) > MAX_UNSETTLED * elements
-        return Discontinuities(self._others, share, together) if is_small or share <= MAX_UNSETTLED else None
+        is_small = most_jumping(elements) > policy.MAX_UNSETTLED * elements
+        is_told = is_small or share <= policy.MAX_UNSETTLED
+        return Discontinuities(self._others, share, together) if is_told else None
 
 
 def most_jumping(elements: int) -> float:
     """Elements of an output that may jump at once without counting as nearly everywhere."""
-    return max(MAX_UNSETTLED * elements, min(FEW_FLIPS, FEW_FLIPS_SHARE * elements))
+    return max(policy.MAX_UNSETTLED * elements, min(policy.FEW_FLIPS, policy.FEW_FLIPS_SHARE * elements))
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,15 +210,15 @@ class FlipTolerance:
 
     def allows(self, found: FlippedElements, earlier: FlippedElements) -> bool:
         """Return whether the flips of a call, and all since timing began, stay within the tolerance."""
-        total, least = earlier + found, FLIP_LEEWAY * self.together
+        total, least = earlier + found, policy.FLIP_LEEWAY * self.together
         return found.flipped <= max(least, self.share * found.compared) and (
-            total.flipped <= max(least, MAX_FLIPPED * total.compared)
+            total.flipped <= max(least, policy.MAX_FLIPPED * total.compared)
         )
 
 
 def flipped(difference: torch.Tensor, most: torch.Tensor) -> torch.Tensor:
     """Mask of elements [calls, groups, columns] off by more than a peak; groups may err by `most`."""
     # In a short group a few that jump by less than a peak are too much for all of it.
-    peak = min(PEAK_FACTOR, max(1.0, difference.shape[-1] ** 0.5 / FLIP_PEAK))
+    peak = min(policy.PEAK_FACTOR, max(1.0, difference.shape[-1] ** 0.5 / policy.FLIP_PEAK))
     mask: torch.Tensor = difference.abs() > peak * most.unsqueeze(-1)
     return mask

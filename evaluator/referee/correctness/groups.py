@@ -6,12 +6,7 @@ import math
 
 import torch
 
-from kernelwright.evaluator.referee.correctness.policy import (
-    BULK_FLOOR,
-    BULK_SHARE,
-    CHUNK_ELEMENTS,
-    SMALL_GROUP,
-)
+from kernelwright.evaluator.referee.correctness import policy
 from kernelwright.evaluator.referee.reference.input_structure import computable
 
 
@@ -20,7 +15,7 @@ def group_columns(leaf: torch.Tensor) -> int:
     columns = 1
     for size in reversed(leaf.shape):
         columns *= size
-        if columns >= SMALL_GROUP:
+        if columns >= policy.SMALL_GROUP:
             break
     return max(columns, 1)
 
@@ -42,8 +37,8 @@ def rms(values: torch.Tensor) -> torch.Tensor:
 
 def bulk(groups: torch.Tensor, sizes: torch.Tensor) -> float:
     """The value that few of the groups exceed, of those that are not negligible; 0 where there are none."""
-    known = groups[sizes > BULK_FLOOR * sizes.amax()] if len(sizes) else groups
-    return float(known.kthvalue(math.ceil(BULK_SHARE * len(known))).values) if len(known) else 0.0
+    known = groups[sizes > policy.BULK_FLOOR * sizes.amax()] if len(sizes) else groups
+    return float(known.kthvalue(math.ceil(policy.BULK_SHARE * len(known))).values) if len(known) else 0.0
 
 
 def bulk_rms(values: torch.Tensor, exact: torch.Tensor) -> float:
@@ -63,4 +58,4 @@ def finite_or_zero(values: torch.Tensor) -> torch.Tensor:
 
 def flat_chunks(values: torch.Tensor) -> tuple[torch.Tensor, ...]:
     """Flat pieces of bounded size."""
-    return torch.split(values.flatten(), CHUNK_ELEMENTS)
+    return torch.split(values.flatten(), policy.CHUNK_ELEMENTS)

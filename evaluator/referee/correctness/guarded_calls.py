@@ -10,7 +10,7 @@ from kernelwright.evaluator.devices.guarded_block import Edge
 from kernelwright.evaluator.devices.policy import GUARD_ALIGNMENT
 from kernelwright.evaluator.ipc.contestant_messages import Guard
 from kernelwright.evaluator.ipc.tensor_layout import span_bytes
-from kernelwright.evaluator.referee.correctness.policy import GUARD_MEMORY_SHARE
+from kernelwright.evaluator.referee.correctness import policy
 from kernelwright.evaluator.referee.correctness.trial_cache import Trial
 from kernelwright.evaluator.referee.correctness.trials import TrialPool
 from kernelwright.evaluator.referee.worker.candidate_failure import CandidateFailed
@@ -53,7 +53,7 @@ class GuardedCalls:
         free = device.free_bytes()
         if device.torch_device.type == "cpu":
             free = min(free, self.host_bytes)
-        budget = int(free * GUARD_MEMORY_SHARE)
+        budget = int(free * policy.GUARD_MEMORY_SHARE)
         worker.ask(Guard(layout=layout, edge=edge, tensors=list(tensors), budget=budget), self.call_s)
 
     def explained(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -9,14 +10,7 @@ from typing import Final
 
 import torch
 
-from kernelwright.evaluator.referee.correctness.policy import (
-    FEW_TERMS,
-    FEWEST_SCATTERED,
-    NEARBY,
-    NEGLIGIBLE_BITS,
-    SPIKE_SPACING,
-    SPIKES,
-)
+from kernelwright.evaluator.referee.correctness import policy
 from kernelwright.evaluator.referee.correctness.trial_cache import Trial
 from kernelwright.evaluator.referee.reference.input_structure import keeper, variable
 
@@ -57,17 +51,17 @@ class Starts:
             if not self.signed:
                 piece.abs_()
             piece.mul_(largest - smallest).add_(piece.sign(), alpha=smallest)
-        if self.spiked and count >= FEWEST_SCATTERED:
+        if self.spiked and count >= policy.FEWEST_SCATTERED:
             wanted = max(1, count // self.spiked)
             places, sizes = _scattered(count, wanted, generator, device)
-            lowest, highest = SPIKES
+            lowest, highest = policy.SPIKES
             drawn[places] *= sizes.mul_(highest - lowest).add_(lowest)
         return drawn.view(shape)
 
     def scatter(self, values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
         """An input as timed calls are given it."""
         factors = self.factors(values.shape, generator, values.device)
-        if values.numel() < FEWEST_SCATTERED:
+        if values.numel() < policy.FEWEST_SCATTERED:
             factors = factors.abs()
         return values * factors.to(values.dtype)
 
@@ -142,7 +136,7 @@ def cached(*tensors: torch.Tensor) -> Iterator[tuple[torch.Tensor, ...]]:
 def nearby(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     """Values at a small random distance, of either sign."""
     return hardened(
-        values * (1 + NEARBY * _uniform(values.numel(), generator, values.device)).view(values.shape)
+        values * (1 + policy.NEARBY * _uniform(values.numel(), generator, values.device)).view(values.shape)
     )
 
 
@@ -155,19 +149,19 @@ def few_terms(longest: int, *, negligible: bool = True) -> Variant:
     def variant(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
         drawn = torch.rand(values.shape, generator=generator, device=values.device)
         rest = torch.zeros_like(values)
-        if negligible and values.dtype in NEGLIGIBLE_BITS:
-            fewest, most = NEGLIGIBLE_BITS[values.dtype]
+        if negligible and values.dtype in policy.NEGLIGIBLE_BITS:
+            fewest, most = policy.NEGLIGIBLE_BITS[values.dtype]
             bits = torch.rand(values.shape, generator=generator, device=values.device)
             rest = values * (-(fewest + (most - fewest) * bits)).exp2().to(values.dtype)
-        return torch.where(drawn < min(1 / 2, FEW_TERMS / longest), values, rest)
+        return torch.where(drawn < min(1 / 2, policy.FEW_TERMS / longest), values, rest)
 
     return variant
 
 
 def _large(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """Signs that last, where there are two: in one half along the last dimension, in the other along all others.
+    """Values 16 times as large; where there are two signs, each lasts, so that no state decays as it usually does.
 
-    What decays over independent values, such as the state of a recurrence, does not over these.
+    They last along the last dimension in one half, along all others in the other.
     """
     if values.ndim < 2 or not (values < 0).any():
         return values * 16
@@ -184,10 +178,6 @@ def _large(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     return torch.where(torch.where(is_first, along_others, along_last), -lasting, lasting)
 
 
-def _tiny(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    return values * 2.0**-12
-
-
 def _sparse(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     """One element in sixteen stands out; the rest are smaller, each by another power of two.
 
@@ -202,10 +192,6 @@ def _outliers(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     return _poke(values, generator, count=max(1, values.numel() // 1024), factor=8.0)
 
 
-def _near_duplicate(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    return _poke(values, generator, count=3, factor=4.0)
-
-
 def _poke(values: torch.Tensor, generator: torch.Generator, *, count: int, factor: float) -> torch.Tensor:
     """A copy with a few elements, at secret places, far out: no two alike, and zeros stay."""
     changed = values.clone().contiguous()
@@ -217,11 +203,11 @@ def _poke(values: torch.Tensor, generator: torch.Generator, *, count: int, facto
 
 
 VARIANTS: dict[str, Variant] = {
-    "near_duplicate": _near_duplicate,
+    "near_duplicate": functools.partial(_poke, count=3, factor=4.0),
     "zero_mean": _zero_mean,
     "sparse": _sparse,
     "large": _large,
-    "tiny": _tiny,
+    "tiny": lambda values, generator: values * 2.0**-12,
     "outliers": _outliers,
 }
 
@@ -253,6 +239,6 @@ def varied(variant: Variant, leaf: torch.Tensor, generator: torch.Generator) -> 
 
 def row(leaves: Iterable[torch.Tensor]) -> int:
     """Elements one of which may stand out: about those of the longest row of an input."""
-    fewest, most = SPIKE_SPACING
+    fewest, most = policy.SPIKE_SPACING
     longest = max((leaf.shape[-1] for leaf in leaves if leaf.dim() and variable(leaf)), default=fewest)
     return min(max(longest, fewest), most)

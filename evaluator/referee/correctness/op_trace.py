@@ -15,9 +15,9 @@ from typing import Any, Final
 import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import TorchDispatchMode
 
-from kernelwright.evaluator.referee.correctness.policy import REDUCED_LIMIT
+from kernelwright.evaluator.referee.correctness import policy
+from kernelwright.evaluator.referee.reference.dynamo_stub import DispatchMode
 from kernelwright.evaluator.referee.reference.reference import Arguments, Output, Reference
 from kernelwright.evaluator.schema.errors import ProblemError
 
@@ -132,7 +132,7 @@ def _differ(own: torch.Tensor, best: torch.Tensor) -> bool:
         return False
     finite = own.isfinite() & best.isfinite()
     error, size = (torch.where(finite, values, 0.0).norm() for values in (own - best, best))
-    return bool(2 * REDUCED_LIMIT * error > size)
+    return bool(2 * policy.REDUCED_LIMIT * error > size)
 
 
 def trace_call(reference: Reference, model: nn.Module, arguments: Arguments) -> OpTrace:
@@ -160,7 +160,7 @@ def nonzero_terms(reference: Reference, model: nn.Module, arguments: Arguments) 
     return found.longest
 
 
-class ReductionCounter(TorchDispatchMode):
+class ReductionCounter(DispatchMode):
     """Counts the terms of the reductions that a call makes, operation by operation.
 
     Elementwise operations, views and moves reduce nothing; what is no product and no plain sum counts as a
@@ -169,14 +169,9 @@ class ReductionCounter(TorchDispatchMode):
     """
 
     def __init__(self, *, nonzero: bool = False) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]  # torch's own
+        super().__init__()
         self.terms: ReductionTerms = ReductionTerms(computes=False)
         self._nonzero = nonzero
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        """No: torch would import its compiler for that, which takes as long as importing torch."""
-        return False
 
     # Any: whatever torch hands to a dispatch mode.
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

@@ -11,16 +11,15 @@ from itertools import islice
 
 import torch
 
+from kernelwright.evaluator.referee.correctness import policy
 from kernelwright.evaluator.referee.correctness.comparison import compare
 from kernelwright.evaluator.referee.correctness.op_trace import trace_call
-from kernelwright.evaluator.referee.correctness.policy import OTHER_SHAPES
-from kernelwright.evaluator.referee.correctness.shape_variants import ShapeVariant, evaluated, versions
+from kernelwright.evaluator.referee.correctness.shape_variants import ShapeVariant, versions
 from kernelwright.evaluator.referee.correctness.tolerance import expect, limit
 from kernelwright.evaluator.referee.correctness.trial_cache import SolvedTrial, Trial
-from kernelwright.evaluator.referee.correctness.trials import TrialPool
 from kernelwright.evaluator.referee.correctness.verification import poison_outputs
 from kernelwright.evaluator.referee.worker.candidate_failure import CandidateFailed
-from kernelwright.evaluator.referee.worker.setup import ModelSpec, ProblemContext, construct, lay_out_call
+from kernelwright.evaluator.referee.worker.setup import ModelSpec, construct, lay_out_call
 from kernelwright.evaluator.referee.worker.worker_process import WorkerProcess
 from kernelwright.evaluator.schema.errors import ProblemError
 from kernelwright.evaluator.schema.evaluation import Status
@@ -29,9 +28,9 @@ from kernelwright.evaluator.schema.evaluation import Status
 class OtherShapes:
     """Tries candidates of one problem at sizes they were not asked for."""
 
-    def __init__(self, context: ProblemContext, pool: TrialPool, *, name: str, call_s: float) -> None:
-        """`name` is the name of the evaluated shapes; `call_s` bounds a call."""
-        self._variant = evaluated(context, pool, name)
+    def __init__(self, variant: ShapeVariant, *, call_s: float) -> None:
+        """`variant` is the problem at the evaluated shapes; `call_s` bounds a call."""
+        self._variant = variant
         self._call_s = call_s
         self._solved: list[tuple[ShapeVariant, Trial]] | None = None
 
@@ -41,7 +40,7 @@ class OtherShapes:
         The side may be gone afterwards.
         """
         if self._solved is None:
-            self._solved = list(islice(self._solve(), OTHER_SHAPES))
+            self._solved = list(islice(self._solve(), policy.OTHER_SHAPES))
         found: dict[str, Status] = {}
         for number, (variant, trial) in enumerate(self._solved):
             if worker.lost:

@@ -14,13 +14,7 @@ from typing import Any, Final
 
 import torch
 
-from kernelwright.evaluator.referee.correctness.policy import (
-    EXTENT_FLOORS,
-    EXTENT_SHIFT,
-    MEMORY_RATIO,
-    SMALLEST_EXTENT,
-    SPARE_BYTES,
-)
+from kernelwright.evaluator.referee.correctness import policy
 from kernelwright.evaluator.referee.correctness.trials import TrialPool
 from kernelwright.evaluator.referee.reference.flop_counter import count_problem_work
 from kernelwright.evaluator.referee.reference.reference import Arguments, Output, Reference
@@ -79,7 +73,7 @@ def _variants(constants: dict[str, Any], usual: dict[str, Any]) -> Iterator[tupl
         for name in order:
             if isinstance(shapes.get(name), dict):
                 yield name, dict(shapes[name])
-    for floor in EXTENT_FLOORS:
+    for floor in policy.EXTENT_FLOORS:
         smaller_ones = scaled(constants, floor)
         if smaller_ones:
             yield f"scaled down to {floor}", usual | smaller_ones
@@ -93,7 +87,7 @@ def _fits(variant: ShapeVariant, overrides: dict[str, Any]) -> bool:
     )
     if not (needed.complete and usual.complete):
         return not given or overrides.keys() >= given.keys()
-    return needed.peak_bytes <= MEMORY_RATIO * usual.peak_bytes + SPARE_BYTES
+    return needed.peak_bytes <= policy.MEMORY_RATIO * usual.peak_bytes + policy.SPARE_BYTES
 
 
 def scaled(constants: dict[str, Any], floor: int) -> dict[str, Any]:
@@ -109,8 +103,8 @@ def scaled(constants: dict[str, Any], floor: int) -> dict[str, Any]:
 def _scaled(value: Any, floor: int) -> Any:
     if isinstance(value, bool):
         return value
-    if isinstance(value, int) and value > SMALLEST_EXTENT:
-        return min(value, max(floor, value >> EXTENT_SHIFT) | (value & 1))
+    if isinstance(value, int) and value > policy.SMALLEST_EXTENT:
+        return min(value, max(floor, value >> policy.EXTENT_SHIFT) | (value & 1))
     if isinstance(value, (list, tuple)) and value and all(type(item) is int for item in value):
         return type(value)(_scaled(item, floor) for item in value)
     return value

@@ -20,6 +20,7 @@ from typing import Final
 import torch
 from torch import nn
 
+from kernelwright.evaluator.referee.correctness import policy
 from kernelwright.evaluator.referee.correctness.discontinuities import Decisions, OutputWatch, find_decisions
 from kernelwright.evaluator.referee.correctness.groups import (
     all_finite,
@@ -31,41 +32,6 @@ from kernelwright.evaluator.referee.correctness.groups import (
     rms,
 )
 from kernelwright.evaluator.referee.correctness.op_trace import OpTrace, ReductionTerms
-from kernelwright.evaluator.referee.correctness.policy import (
-    CHANGE_CONVOLUTION_FACTOR,
-    CHANGE_PRODUCT_FACTOR,
-    CHANGE_SUM_FACTOR,
-    CHUNK_ELEMENTS,
-    CONVOLUTION_FACTOR,
-    CONVOLUTION_PRECISION_LIMIT,
-    DOUBLE_PRECISION_SHARE,
-    EIGHT_BIT_LIMIT,
-    EXACT_LIMIT,
-    FINITE_SHARE,
-    HALF_PRECISION_LIMIT,
-    HALF_PRECISION_RATIO,
-    HALF_RESPONSE_RATIO,
-    HALF_RESPONSE_SHARE,
-    MAX_PRODUCT_LIMIT,
-    MAX_SUM_TERMS,
-    MAX_ZERO_MEAN_LIMIT,
-    MOST_USUAL_EPS,
-    OTHER_LIMIT,
-    OVERALL_EPS,
-    OWN_ERROR_SHARE,
-    PRECISION_LIMIT,
-    REDUCED_LIMIT,
-    SEQUENTIAL_FACTOR,
-    SETTLING_SAMPLES,
-    SMALL_INPUT_BITS,
-    SMALL_INPUT_SHARE,
-    SUMMED_TERMS,
-    TRUNCATION_FACTOR,
-    UNIT_ROUNDOFF,
-    USUAL_SHARE,
-    VALUE_EPS,
-    ZERO_MEAN_LIMIT,
-)
 from kernelwright.evaluator.referee.reference.input_structure import computable
 from kernelwright.evaluator.referee.reference.perturbation import movable, perturbed
 from kernelwright.evaluator.referee.reference.reference import Arguments, Output, Reference
@@ -146,13 +112,13 @@ def expect(
         halves=[leaf.half for leaf in solved],
         overflowed=[leaf.overflowed for leaf in solved],
         responses=responses if can_move else None,
-        is_double=roundoff < UNIT_ROUNDOFF["fp32"],
+        is_double=roundoff < policy.UNIT_ROUNDOFF["fp32"],
     )
     if not ((None in scales or trace.decides) and can_move):
         return expected
     watched = [
         OutputWatch(
-            leaf, scale, expected.precision(index), dtype_limit(OTHER_LIMIT, expected.precision(index))
+            leaf, scale, expected.precision(index), dtype_limit(policy.OTHER_LIMIT, expected.precision(index))
         )
         if scale is not None
         else OutputWatch(leaf, None, leaf.dtype, 0.0)
@@ -190,9 +156,8 @@ def _solve_leaf(
         overflowed = _overflowed(not_finite, values)
         values = torch.where(not_finite, computed.double(), values)
     is_wide = torch.finfo(computed.dtype).bits > _HALF_BITS and not trace.keeps_roundings
-    half = trace.half if is_wide else None
-    found = _scale(computed, values, as_real(perturbed_leaf), may_be_halved=half is not None)
-    return _SolvedLeaf(values, found.groups, found.roundoff, half if found.is_halved else None, overflowed)
+    found = _scale(computed, values, as_real(perturbed_leaf), half=trace.half if is_wide else None)
+    return replace(found, overflowed=overflowed)
 
 
 def _responses(
@@ -218,8 +183,8 @@ def _responses(
         if not each or response is None or scale is None:
             continue
         largest = torch.stack(each).amax(0)
-        if float(largest.median()) <= HALF_RESPONSE_RATIO * float(scale.median()):
-            found[index] = torch.maximum(response, largest * HALF_RESPONSE_SHARE)
+        if float(largest.median()) <= policy.HALF_RESPONSE_RATIO * float(scale.median()):
+            found[index] = torch.maximum(response, largest * policy.HALF_RESPONSE_SHARE)
     return found
 
 
@@ -228,7 +193,7 @@ def _moved(
 ) -> list[list[torch.Tensor]]:
     """Per floating leaf, the response of each group to each of some perturbations."""
     found: list[list[torch.Tensor]] = [[] for _ in exact]
-    for sample in range(1, SETTLING_SAMPLES + 1):
+    for sample in range(1, policy.SETTLING_SAMPLES + 1):
         leaves: list[torch.Tensor] = []
         with contextlib.suppress(ProblemError):  # it need not run on each
             leaves = call(roundoff, draw=-sample).leaves
@@ -240,7 +205,7 @@ def _moved(
 
 
 def _response(moved: torch.Tensor, exact: torch.Tensor) -> torch.Tensor:
-    groups = max(1, CHUNK_ELEMENTS // group_columns(exact))
+    groups = max(1, policy.CHUNK_ELEMENTS // group_columns(exact))
     chunks = zip(*(torch.split(grouped(leaf), groups) for leaf in (moved, exact)), strict=True)
     return torch.cat([rms(finite_or_zero(after.double() - before)) for after, before in chunks])
 
@@ -249,7 +214,7 @@ def _overflowed(not_finite: torch.Tensor, exact: torch.Tensor) -> torch.Tensor |
     """Elements that the reference lost on its way to finite values; none where they are many."""
     found = not_finite & exact.isfinite()
     share = int(found.count_nonzero()) / max(1, found.numel())
-    return found if 0 < share <= 1 - FINITE_SHARE else None
+    return found if 0 < share <= 1 - policy.FINITE_SHARE else None
 
 
 def _roundoff(model: nn.Module, arguments: Arguments, math_policy: str) -> float:
@@ -262,41 +227,33 @@ def _roundoff(model: nn.Module, arguments: Arguments, math_policy: str) -> float
     }
     # Half of eps, float64's unit roundoff, would be lost where a perturbation is added to one.
     is_double = math_policy == "fp32" and kinds == {torch.float64}
-    return torch.finfo(torch.float64).eps if is_double else UNIT_ROUNDOFF[math_policy]
-
-
-@dataclass(frozen=True, slots=True)
-class _Scale:
-    """Error scales of one leaf."""
-
-    groups: torch.Tensor
-    roundoff: float
-    is_halved: bool
+    return torch.finfo(torch.float64).eps if is_double else policy.UNIT_ROUNDOFF[math_policy]
 
 
 def _scale(
-    computed: torch.Tensor, exact: torch.Tensor, moved: torch.Tensor, *, may_be_halved: bool
-) -> _Scale:
-    """Measure error scales, and find out if roundings to half precision on the way are most of the error.
+    computed: torch.Tensor, exact: torch.Tensor, moved: torch.Tensor, *, half: torch.dtype | None
+) -> _SolvedLeaf:
+    """Measure error scales, and find out if roundings to `half` precision on the way are most of the error.
 
     If so, half precision's lower limits apply. The part of the scale without these roundings is raised by as
     much as they are lower, so that it allows what it always does.
     """
     information = torch.finfo(computed.dtype)
     # Each step on the whole of a large output would take its memory again.
-    groups = max(1, CHUNK_ELEMENTS // group_columns(exact))
+    groups = max(1, policy.CHUNK_ELEMENTS // group_columns(exact))
     chunks = zip(*(torch.split(grouped(leaf), groups) for leaf in (computed, exact, moved)), strict=True)
     measured = [_group_scales(*chunk, eps=information.eps) for chunk in chunks]
     own, others, squares = (torch.cat(column) for column in zip(*measured, strict=True))
-    is_halved = may_be_halved and bool(_overall_rms(own) > HALF_PRECISION_RATIO * _overall_rms(others))
-    scales = torch.maximum(own, others * (OTHER_LIMIT / REDUCED_LIMIT) if is_halved else others)
+    is_halved = half is not None and (_overall_rms(own) > policy.HALF_PRECISION_RATIO * _overall_rms(others))
+    scales = torch.maximum(own, others * (policy.OTHER_LIMIT / policy.REDUCED_LIMIT) if is_halved else others)
     sizes = squares.sqrt()
     scales = torch.maximum(scales, _least_scales_by_size(scales, sizes, eps=information.eps))
-    overall = squares.mean().sqrt() * (OVERALL_EPS * information.eps)
+    overall = squares.mean().sqrt() * (policy.OVERALL_EPS * information.eps)
     # Of half precision the one rounding that a reference makes is nearly all of its error.
-    share = 1.0 if is_halved or information.bits == _HALF_BITS else OWN_ERROR_SHARE
+    share = 1.0 if is_halved or information.bits == _HALF_BITS else policy.OWN_ERROR_SHARE
     roundoff = max(bulk(others, sizes), bulk(own, sizes) / share, information.tiny)
-    return _Scale(torch.maximum(scales, overall) + information.tiny, roundoff, is_halved)
+    scales = torch.maximum(scales, overall) + information.tiny
+    return _SolvedLeaf(exact, scales, roundoff, half if is_halved else None)
 
 
 def _least_scales_by_size(scales: torch.Tensor, sizes: torch.Tensor, *, eps: float) -> torch.Tensor:
@@ -305,7 +262,7 @@ def _least_scales_by_size(scales: torch.Tensor, sizes: torch.Tensor, *, eps: flo
     if not bool(known.any()):
         return scales
     usual = float((scales[known] / sizes[known]).median())
-    return sizes * min(USUAL_SHARE * usual, MOST_USUAL_EPS * eps)
+    return sizes * min(policy.USUAL_SHARE * usual, policy.MOST_USUAL_EPS * eps)
 
 
 def _overall_rms(groups: torch.Tensor) -> float:
@@ -318,15 +275,15 @@ def _group_scales(
     """The reference's own error, the rest of the scale, and the mean square, each [groups]."""
     squares = finite_or_zero(exact).square().mean(1)
     own, response = (rms(finite_or_zero(each.double() - exact)) for each in (computed, moved))
-    return own, torch.maximum(response, squares.sqrt() * (VALUE_EPS * eps)), squares
+    return own, torch.maximum(response, squares.sqrt() * (policy.VALUE_EPS * eps)), squares
 
 
 def dtype_limit(limit: float, dtype: torch.dtype) -> float:
     """The limit for outputs of a type."""
     bits = torch.finfo(dtype).bits
     if bits < _HALF_BITS:
-        return min(limit, EIGHT_BIT_LIMIT)
-    return min(limit, REDUCED_LIMIT) if bits == _HALF_BITS else limit
+        return min(limit, policy.EIGHT_BIT_LIMIT)
+    return min(limit, policy.REDUCED_LIMIT) if bits == _HALF_BITS else limit
 
 
 def precision_limit(overall: float, dtype: torch.dtype, *, is_double: bool) -> float:
@@ -335,8 +292,8 @@ def precision_limit(overall: float, dtype: torch.dtype, *, is_double: bool) -> f
     Where all of a problem `is_double`, that unit is two roundings.
     """
     if is_double:
-        return overall * DOUBLE_PRECISION_SHARE
-    return overall if dtype.itemsize > 2 else min(overall, HALF_PRECISION_LIMIT)
+        return overall * policy.DOUBLE_PRECISION_SHARE
+    return overall if dtype.itemsize > 2 else min(overall, policy.HALF_PRECISION_LIMIT)
 
 
 def limit(math_policy: str, *, zero_mean: bool, terms: ReductionTerms) -> float:
@@ -346,25 +303,26 @@ def limit(math_policy: str, *, zero_mean: bool, terms: ReductionTerms) -> float:
     much as the reference's blocked sums do, even where the result is then centred, as in a softmax or a norm.
     """
     if math_policy != "fp32":
-        return REDUCED_LIMIT
+        return policy.REDUCED_LIMIT
     if not terms.computes:
-        return EXACT_LIMIT
-    summed = min(SUMMED_TERMS * terms.sums, MAX_SUM_TERMS) if terms.sums > 1 else 1
+        return policy.EXACT_LIMIT
+    summed = min(policy.SUMMED_TERMS * terms.sums, policy.MAX_SUM_TERMS) if terms.sums > 1 else 1
     accumulated = max(
-        SEQUENTIAL_FACTOR * math.sqrt(max(terms.products, summed)), TRUNCATION_FACTOR * terms.products
+        policy.SEQUENTIAL_FACTOR * math.sqrt(max(terms.products, summed)),
+        policy.TRUNCATION_FACTOR * terms.products,
     )
-    factor = CONVOLUTION_FACTOR if terms.convolves else 1.0
+    factor = policy.CONVOLUTION_FACTOR if terms.convolves else 1.0
     if zero_mean and terms.longest > 1:
-        most = MAX_PRODUCT_LIMIT if terms.products > 1 else MAX_ZERO_MEAN_LIMIT
-        return min(max(factor * ZERO_MEAN_LIMIT, accumulated), most)
-    return max(factor * OTHER_LIMIT, accumulated)
+        most = policy.MAX_PRODUCT_LIMIT if terms.products > 1 else policy.MAX_ZERO_MEAN_LIMIT
+        return min(max(factor * policy.ZERO_MEAN_LIMIT, accumulated), most)
+    return max(factor * policy.OTHER_LIMIT, accumulated)
 
 
 def change_limit(terms: ReductionTerms) -> float:
     """Limit of the error of a change between nearby inputs, over a whole output, in roundoffs."""
-    least = CONVOLUTION_PRECISION_LIMIT if terms.convolves else PRECISION_LIMIT
-    factor = CHANGE_CONVOLUTION_FACTOR if terms.convolves else CHANGE_PRODUCT_FACTOR
-    return max(least, factor * math.sqrt(terms.products), CHANGE_SUM_FACTOR * math.sqrt(terms.sums))
+    least = policy.CONVOLUTION_PRECISION_LIMIT if terms.convolves else policy.PRECISION_LIMIT
+    factor = policy.CHANGE_CONVOLUTION_FACTOR if terms.convolves else policy.CHANGE_PRODUCT_FACTOR
+    return max(least, factor * math.sqrt(terms.products), policy.CHANGE_SUM_FACTOR * math.sqrt(terms.sums))
 
 
 def output_scales(expected: Expected) -> list[float | None]:
@@ -386,6 +344,7 @@ def with_least_scales(expected: Expected, usual: list[float | None]) -> Expected
 
 
 def _floor(exact: torch.Tensor, usual: float) -> torch.Tensor:
-    parts = torch.split(grouped(exact), max(1, CHUNK_ELEMENTS // group_columns(exact)))
+    parts = torch.split(grouped(exact), max(1, policy.CHUNK_ELEMENTS // group_columns(exact)))
     sizes = torch.cat([rms(finite_or_zero(part)) for part in parts])
-    return (sizes * (2.0**-SMALL_INPUT_BITS / OTHER_LIMIT)).clamp_max(SMALL_INPUT_SHARE * usual)
+    needed = 2.0**-policy.SMALL_INPUT_BITS / policy.OTHER_LIMIT
+    return (sizes * needed).clamp_max(policy.SMALL_INPUT_SHARE * usual)

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from kernelwright.evaluator.ipc.tensor_tree import Tree, same_structure
-from kernelwright.evaluator.referee.correctness.policy import CHUNK_ELEMENTS
+from kernelwright.evaluator.referee.correctness import policy
 from kernelwright.evaluator.referee.correctness.tolerance import Expected, output_scales
 from kernelwright.evaluator.referee.reference.input_structure import computable, variable
 from kernelwright.evaluator.referee.reference.reference import Arguments, Output
@@ -69,31 +69,24 @@ class TrialCache:
             held -= self._kept.popitem(last=False)[1].size_bytes
 
 
+@dataclass(eq=False, slots=True)
 class Trial:
     """One set of inputs with its expected outputs, and the limit of a candidate's error."""
 
-    def __init__(
-        self,
-        name: str,
-        limit: float,
-        solve: Solve,
-        cache: TrialCache | None = None,
-        *,
-        overall: float = math.inf,
-    ) -> None:
-        """Without a shelf `solve` is asked every time; `overall` bounds the error over whole outputs."""
-        self.name = name
-        self.limit = limit
-        self.overall = overall
-        self.near: Trial | None = None
-        """A trial of nearby inputs: the change between both is compared too."""
-        self._solve = solve
-        self._cache = cache
+    name: str
+    limit: float
+    solve: Solve
+    cache: TrialCache | None = None
+    """Without one, `solve` is asked every time."""
+    overall: float = math.inf
+    """Limit of the error over whole outputs."""
+    near: Trial | None = None
+    """A trial of nearby inputs: the change between both is compared too."""
 
     @property
     def solved(self) -> SolvedTrial:
         """Inputs and expected outputs, which belong together."""
-        return self._cache.fetch(self._solve) if self._cache is not None else self._solve()
+        return self.cache.fetch(self.solve) if self.cache is not None else self.solve()
 
     @property
     def arguments(self) -> Arguments:
@@ -108,12 +101,12 @@ class Trial:
     @property
     def kept(self) -> SolvedTrial | None:
         """The same, if it need not be solved again."""
-        return self._cache.look(self._solve) if self._cache is not None else None
+        return self.cache.look(self.solve) if self.cache is not None else None
 
     def forget(self) -> None:
         """It will not be needed again."""
-        if self._cache is not None:
-            self._cache.drop(self._solve)
+        if self.cache is not None:
+            self.cache.drop(self.solve)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,40 +136,13 @@ def mark(leaves: list[torch.Tensor]) -> int:
     for leaf in leaves:
         held = leaf.resolve_conj().contiguous().view(-1)
         whole = held.view(torch.int32 if leaf.element_size() % 4 == 0 else torch.uint8)
-        for number, part in enumerate(torch.split(whole, CHUNK_ELEMENTS)):
+        for number, part in enumerate(torch.split(whole, policy.CHUNK_ELEMENTS)):
             found += (number + 1) * int(part.sum(dtype=torch.int64))
     return found
 
 
 Draws = Callable[[], Arguments]
 """Draws inputs: the same ones every time."""
-
-
-@dataclass(frozen=True, slots=True)
-class Form:
-    """Structure, shapes and types, which all draws of a problem's inputs share."""
-
-    trees: tuple[Tree, Tree]
-    tensors: list[tuple[torch.Size, torch.dtype]]
-
-    @classmethod
-    def of(cls, arguments: Arguments) -> Form:
-        """The form of some inputs."""
-        tensors = [(leaf.shape, leaf.dtype) for leaf in arguments.leaves]
-        return cls((arguments.args, arguments.kwargs), tensors)
-
-    def required(self, earlier: Form | None, problem: str) -> Form:
-        """Require the form of earlier inputs; return it.
-
-        Raises:
-            ProblemError: they differ in more than the values of tensors.
-        """
-        if earlier not in (None, self):
-            raise ProblemError(
-                f"problem {problem}: get_inputs() varies in more than the values of tensors; "
-                "give every draw the same shapes, dtypes and plain arguments"
-            )
-        return self
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from typing import Final
 import torch
 from torch import nn
 
+from kernelwright.evaluator.referee.correctness import policy
 from kernelwright.evaluator.referee.correctness.input_distributions import (
     AS_GIVEN,
     CONSTANT_INPUTS,
@@ -26,22 +27,10 @@ from kernelwright.evaluator.referee.correctness.input_distributions import (
     varied,
 )
 from kernelwright.evaluator.referee.correctness.op_trace import nonzero_terms, trace_call
-from kernelwright.evaluator.referee.correctness.policy import (
-    AROUND,
-    BELOW,
-    FINITE_SHARE,
-    INPUT_DRAWS,
-    MAX_FEW_TERMS,
-    NEAR,
-    NEGLIGIBLE_BITS,
-    PRECISION_LIMIT,
-    SOLVED_TRIALS_BYTES,
-)
 from kernelwright.evaluator.referee.correctness.tolerance import expect, limit, with_least_scales
 from kernelwright.evaluator.referee.correctness.trial_cache import (
     Draw,
     Draws,
-    Form,
     Origin,
     SolvedTrial,
     Trial,
@@ -75,7 +64,7 @@ class TrialPool:
         *,
         math: str,
         secret: random.Random,
-        memory_bytes: int = SOLVED_TRIALS_BYTES,
+        memory_bytes: int = policy.SOLVED_TRIALS_BYTES,
         pause: Callable[[], None] | None = None,
     ) -> None:
         """`memory_bytes` bounds solved trials; `pause` is called before each while the pool opens."""
@@ -96,7 +85,8 @@ class TrialPool:
         self.constant = ConstantInputs()
         """Inputs that no draw varies."""
         self._asserts = reference.device.type == "cuda" and bool(_ASSERTING.search(reference.source))
-        self._form: Form | None = None
+        self._form: object = None
+        """Structure, shapes and types, which all draws of the problem's inputs share."""
         self._is_used = self._are_taken = False
         self._threads = torch.get_num_threads()
         self._ordered: frozenset[int] = frozenset()
@@ -108,7 +98,7 @@ class TrialPool:
         self._vary_constants(model, base)
         self._ordered = kept_in_order(base.leaves, lambda: self.fresh().leaves)
         del base
-        self._origins = [self._origin("as_drawn", model) for _ in range(INPUT_DRAWS)]
+        self._origins = [self._origin("as_drawn", model) for _ in range(policy.INPUT_DRAWS)]
         self.bases = [origin.trial for origin in self._origins]
         self._origins[0].require_same_form(self._origins[1], reference.problem)
         self._first_draw(first, model, vary=vary)
@@ -167,7 +157,14 @@ class TrialPool:
         """
         with with_threads(self._threads):  # sums differ in their last bits with others
             arguments = self._reference.inputs(seed)
-        self._form = Form.of(arguments).required(self._form, self._reference.problem)
+        tensors = [(leaf.shape, leaf.dtype) for leaf in arguments.leaves]
+        form = (arguments.args, arguments.kwargs, tensors)
+        if self._form not in (None, form):
+            raise ProblemError(
+                f"problem {self._reference.problem}: get_inputs() varies in more than the values of tensors; "
+                "give every draw the same shapes, dtypes and plain arguments"
+            )
+        self._form = form
         leaves = arguments.leaves if plain else self.constant.vary_values(arguments.leaves, seed)
         return replace(arguments, leaves=leaves, ordered=self._ordered)
 
@@ -194,7 +191,7 @@ class TrialPool:
             return SolvedTrial(arguments, expected if usual is None else with_least_scales(expected, usual))
 
         most = limit(self._math, zero_mean=name in {"zero_mean", "nearby"}, terms=trace.terms)
-        overall = PRECISION_LIMIT if name == _FEW else math.inf
+        overall = policy.PRECISION_LIMIT if name == _FEW else math.inf
         return Trial(name, most, solve, self._cache, overall=overall)
 
     def _noted(self, trial: Trial) -> Trial:
@@ -233,15 +230,16 @@ class TrialPool:
             # Around one first: smaller inputs alone would pass thresholds less often.
             [*signed, self.bases[0]],
             (row(self.bases[0].arguments.varying), 0),
-            (AROUND, BELOW),
+            (policy.AROUND, policy.BELOW),
         ):
             starts = Starts([start], between, signed=start in signed, spiked=spiked)
-            share = 1.0 if spiked else FINITE_SHARE  # the few that stand out may not leave their domain
+            # The few that stand out may not leave their domain.
+            share = 1.0 if spiked else policy.FINITE_SHARE
             model = self.draws[0].model
             made = self._attempt(start.name, starts.scatter, self._origins[1], model, share=share)
             if made is not None:
                 return replace(starts, trials=[start, made])
-        return Starts(self.bases, NEAR, signed=False)
+        return Starts(self.bases, policy.NEAR, signed=False)
 
     def finish_opening(self) -> None:
         """Pause no longer before a trial is solved."""
@@ -323,11 +321,13 @@ class TrialPool:
             made.near = start
             yield made
         few, zeros, leaves = few_terms(longest), few_terms(longest, negligible=False), origin.draw().leaves
-        for index in (each for each, leaf in enumerate(leaves) if leaf.dtype in NEGLIGIBLE_BITS):
+        for index in (each for each, leaf in enumerate(leaves) if leaf.dtype in policy.NEGLIGIBLE_BITS):
             if index in self._ordered or not variable(leaves[index]):
                 continue
             left = nonzero_terms(self._reference, model, self._variation(zeros, origin, index)())
-            made = self._attempt(_FEW, few, origin, model, only=index) if left <= MAX_FEW_TERMS else None
+            if left > policy.MAX_FEW_TERMS:
+                continue
+            made = self._attempt(_FEW, few, origin, model, only=index)
             if made is not None:
                 self._variants[_FEW] = few, index
                 yield made
@@ -376,7 +376,7 @@ class TrialPool:
         origin: Origin,
         model: nn.Module,
         *,
-        share: float = FINITE_SHARE,
+        share: float = policy.FINITE_SHARE,
         only: int | None = None,
     ) -> Trial | None:
         """A trial of varied inputs; None where they cannot vary, or the reference makes nothing of them."""

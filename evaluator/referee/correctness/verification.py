@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ import torch
 
 from kernelwright.evaluator.devices.guarded_block import Edge
 from kernelwright.evaluator.ipc.contestant_messages import Stain
+from kernelwright.evaluator.referee.correctness import policy
 from kernelwright.evaluator.referee.correctness.comparison import (
     Comparison,
     Outputs,
@@ -25,13 +25,6 @@ from kernelwright.evaluator.referee.correctness.input_distributions import (
     VARIED,
 )
 from kernelwright.evaluator.referee.correctness.op_trace import OpTrace
-from kernelwright.evaluator.referee.correctness.policy import (
-    FEWEST_VERIFY_CALLS,
-    REMARK_CHARACTERS,
-    RETRIES,
-    VERIFY_CALLS,
-    VERIFY_MEMORY_SHARE,
-)
 from kernelwright.evaluator.referee.correctness.tolerance import Expected, expect
 from kernelwright.evaluator.referee.correctness.trial_cache import Draw, Trial
 from kernelwright.evaluator.referee.correctness.trials import TrialPool
@@ -96,10 +89,10 @@ class Verifier:
         """Outputs of the last call that was checked."""
         first = pool.draws[0].trials[0]
         arguments, output = first.arguments, first.expected.output
-        affordable = int(context.device.free_bytes() * VERIFY_MEMORY_SHARE) // max(
+        affordable = int(context.device.free_bytes() * policy.VERIFY_MEMORY_SHARE) // max(
             1, call_bytes(arguments, output)
         )
-        self._slots = max(FEWEST_VERIFY_CALLS, min(VERIFY_CALLS, affordable))
+        self._slots = max(policy.FEWEST_VERIFY_CALLS, min(policy.VERIFY_CALLS, affordable))
         self._buffers: CallBuffers = lay_out(worker, arguments, output, CallMemory(VERIFIED, self._slots))
 
     def verify(self, trials: int) -> Verification:
@@ -215,16 +208,15 @@ class Verifier:
             except CandidateFailed as failure:
                 if failure.status is not Status.RUNTIME_ERROR or self._worker.lost:
                     raise
-                remark = (
-                    f"; nor can it be given the reference's weights: {failure.detail[:REMARK_CHARACTERS]}"
-                )
+                why = failure.detail[: policy.REMARK_CHARACTERS]
+                remark = f"; nor can it be given the reference's weights: {why}"
             else:
                 if self._check(trial, model).mismatch is None:
                     return "state_dict"
         if draw.given:
             remark += f"; parameters hold other values here, loaded by name: {', '.join(draw.given)}"
         self._construct(draw, model, state=None)
-        self._require_correct(trial, model, remark=remark[:REMARK_CHARACTERS])
+        self._require_correct(trial, model, remark=remark[: policy.REMARK_CHARACTERS])
         raise self._wrong(seeded, Status.NONDETERMINISTIC, _UNSTEADY)
 
     def _construct(self, draw: Draw, model: str, *, state: dict[str, torch.Tensor] | None) -> None:
@@ -235,7 +227,7 @@ class Verifier:
         if comparison.mismatch is None:
             return
         first, steady = self._outputs, True
-        for _ in range(RETRIES):
+        for _ in range(policy.RETRIES):
             if self._check(trial, model).mismatch is None:
                 raise self._wrong(comparison.mismatch, Status.NONDETERMINISTIC, _UNSTEADY)
             steady = steady and equal_outputs(first, self._outputs)
@@ -264,8 +256,12 @@ class Verifier:
 
     def _check(self, trial: Trial, model: str, *, index: int = 0, guarded: bool = False) -> Comparison:
         self._write(trial, index)
-        with _naming_inputs(trial):
+        try:
             self._run(model, first=index, count=1)
+        except CandidateFailed as failure:
+            if trial.name in VARIED:  # the candidate may rely on the problem's own draws
+                failure.detail += f"; on {_inputs(trial.name)}"
+            raise
         self._require_inputs_unchanged(trial, index)
         self._outputs = self._buffers.read(index)
         comparison = compare(
@@ -335,21 +331,13 @@ class Verifier:
                 raise CandidateFailed(Status.INPUT_MUTATED, f"input {number} was changed by the call")
 
 
-@contextlib.contextmanager
-def _naming_inputs(trial: Trial) -> Iterator[None]:
-    """Name varied inputs in a failure: the candidate may rely on the problem's own draws."""
-    try:
-        yield
-    except CandidateFailed as failure:
-        if trial.name in VARIED:
-            failure.detail += f"; on {_inputs(trial.name)}"
-        raise
-
-
 def describe(mismatch: Mismatch) -> str:
     """Tell people where outputs are wrong, by how much, and in what pattern."""
+    path = mismatch.output
+    is_named = path.startswith("gradient of") or path.endswith(AFTERWARDS)
+    name = f"the {path}" if is_named else f"output{path}"
     return (
-        f"{_named(mismatch.output)} on {_inputs(mismatch.trial)}: "
+        f"{name} on {_inputs(mismatch.trial)}: "
         f"{mismatch.wrong} of {mismatch.total} wrong, "
         f"error {mismatch.error_ratio:.3g} times the reference's own (limit {mismatch.limit_ratio:.3g}); "
         f"{mismatch.pattern}"
@@ -381,11 +369,6 @@ def poison_outputs(buffers: CallBuffers, trial: Trial, index: int) -> None:
     returned = output.leaves[: output.returned]
     for place, exact in zip((*buffers.outputs(index), *buffers.state()), (*returned, *state), strict=True):
         poison(place, exact)
-
-
-def _named(path: str) -> str:
-    is_named = path.startswith("gradient of") or path.endswith(AFTERWARDS)
-    return f"the {path}" if is_named else f"output{path}"
 
 
 def poison(place: torch.Tensor, exact: torch.Tensor) -> None:

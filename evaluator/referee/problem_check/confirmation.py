@@ -14,7 +14,7 @@ from torch import nn
 from kernelwright.evaluator.referee.correctness.comparison import Outputs, compare, compare_change
 from kernelwright.evaluator.referee.correctness.trial_cache import Trial
 from kernelwright.evaluator.referee.correctness.trials import TrialPool
-from kernelwright.evaluator.referee.problem_check.policy import FRESH_DRAWS
+from kernelwright.evaluator.referee.problem_check import policy
 from kernelwright.evaluator.referee.problem_check.trivial_answers import (
     Examiner,
     Guess,
@@ -34,7 +34,8 @@ def confirmed(suspicions: Iterable[Suspicion], pool: TrialPool, reference: Refer
 def _is_confirmed(suspicion: Suspicion, pool: TrialPool, reference: Reference) -> bool:
     if suspicion.is_loose and _passes_loosely(suspicion.guess, pool):
         return True
-    if not _passes(suspicion.guess, pool):
+    trials = [(draw.model, trial) for draw in pool.draws for trial in draw.trials]
+    if not all(_is_accepted(suspicion.guess, model, trial, pool) for model, trial in trials):
         return False
     return not (suspicion.depends_on_values and _is_refuted(suspicion, pool, reference))
 
@@ -42,7 +43,7 @@ def _is_confirmed(suspicion: Suspicion, pool: TrialPool, reference: Reference) -
 def _is_refuted(suspicion: Suspicion, pool: TrialPool, reference: Reference) -> bool:
     """Look at more draws: trials share most of their lengths, indices and choices, as few draws have any."""
     model = pool.draws[0].model
-    for _ in range(FRESH_DRAWS):
+    for _ in range(policy.FRESH_DRAWS):
         arguments = pool.fresh()
         output = reference.call(model, arguments)
         found = suspicion.guess(model, arguments, output)
@@ -52,10 +53,6 @@ def _is_refuted(suspicion: Suspicion, pool: TrialPool, reference: Reference) -> 
         if beyond or (bits and suspicion.is_bitwise):
             return True
     return False
-
-
-def _passes(guess: Guess, pool: TrialPool) -> bool:
-    return all(_is_accepted(guess, draw.model, trial, pool) for draw in pool.draws for trial in draw.trials)
 
 
 def _passes_loosely(guess: Guess, pool: TrialPool) -> bool:

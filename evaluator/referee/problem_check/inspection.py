@@ -20,18 +20,9 @@ from kernelwright.evaluator.referee.correctness.op_trace import trace_call
 from kernelwright.evaluator.referee.correctness.tolerance import expect, limit
 from kernelwright.evaluator.referee.correctness.trials import TrialPool
 from kernelwright.evaluator.referee.device_memory import shortage
+from kernelwright.evaluator.referee.problem_check import policy
 from kernelwright.evaluator.referee.problem_check.confirmation import confirmed
-from kernelwright.evaluator.referee.problem_check.half_precision import HalfPrecisionCheck
-from kernelwright.evaluator.referee.problem_check.policy import (
-    CONFIRMATION_S,
-    INPUT_SEEDS,
-    MAX_FIXED_WORK,
-    REFERENCE_CALLS,
-    SENSITIVITY_S,
-    SHORT_CALL_MS,
-    TRIAL_SEED,
-    WEIGHT_SEEDS,
-)
+from kernelwright.evaluator.referee.problem_check.half_precision import of_half_precision
 from kernelwright.evaluator.referee.problem_check.sensitivity import Sensitivity
 from kernelwright.evaluator.referee.problem_check.trivial_answers import (
     Examiner,
@@ -43,7 +34,7 @@ from kernelwright.evaluator.referee.problem_check.trivial_answers import (
 )
 from kernelwright.evaluator.referee.reference.flop_counter import OpCounts, count_problem_work
 from kernelwright.evaluator.referee.reference.input_structure import computable
-from kernelwright.evaluator.referee.reference.latency import measure_latency
+from kernelwright.evaluator.referee.reference.latency import measure_latency, with_threads
 from kernelwright.evaluator.referee.reference.reference import Arguments, Output, Reference
 from kernelwright.evaluator.referee.worker.driver_link import DriverLink
 from kernelwright.evaluator.schema.config import EvaluationConfig, Math
@@ -66,10 +57,7 @@ UNFIT: Final = (
 
 
 class _FatalFlaw(Exception):
-    def __init__(self, name: str, detail: str) -> None:
-        super().__init__(name)
-        self.name = name
-        self.detail = detail
+    """Ends an inspection by a flaw, whose name and detail are its arguments."""
 
 
 class _TimeUp(Exception):
@@ -103,7 +91,7 @@ class ProblemInspection:
         except SystemExit as error:
             self._add_flaw("raises", f"the problem asks to end the process: {error!r}")
         except _FatalFlaw as reason:
-            self._add_flaw(reason.name, reason.detail)
+            self._add_flaw(*reason.args)
         except UNFIT as error:
             line = traceback.format_exception_only(error)[-1].strip()
             self._add_flaw("raises", f"its values cannot be looked at here: {line}")
@@ -113,7 +101,7 @@ class ProblemInspection:
             "guessable": self._guessable,
             "memory_bytes": self._work.peak_bytes or None,
             "flops": self._work.flops if self._work.complete else None,
-            "device_name": _device_name(self._device),
+            "device_name": device_name(self._device),
             **self._numbers,
         }
 
@@ -142,7 +130,7 @@ class ProblemInspection:
             self._add_flaw(
                 "redundant_computation", "a product of matrices is summed over its rows or columns"
             )
-        if work.complete and fixed_ms > MAX_FIXED_WORK * estimated_ms:
+        if work.complete and fixed_ms > policy.MAX_FIXED_WORK * estimated_ms:
             self._add_flaw("fixed_work", f"about {fixed_ms / estimated_ms:.0%} of the work needs no input")
         return not is_too_big
 
@@ -155,12 +143,10 @@ class ProblemInspection:
             device=self._device.torch_device,
             dtype=self._config.dtype.value,
         )
-        threads = torch.get_num_threads()
-        if self._numbers.get("estimated_ms", SHORT_CALL_MS) < SHORT_CALL_MS:
-            # Threads that wait for each other on a busy machine make short operations many times slower.
-            torch.set_num_threads(1)
-        model, arguments = self._answers(reference)
-        torch.set_num_threads(threads)
+        is_short = self._numbers.get("estimated_ms", policy.SHORT_CALL_MS) < policy.SHORT_CALL_MS
+        # Threads that wait for each other on a busy machine make short operations many times slower.
+        with with_threads(1 if is_short else torch.get_num_threads()):
+            model, arguments = self._answers(reference)
         timed = measure_latency(self._device, model, arguments)
         self._numbers["measured_ms"] = timed.median_ms
         slow = timed.remark(self._work.operations)
@@ -169,8 +155,8 @@ class ProblemInspection:
     def _answers(self, reference: Reference) -> tuple[nn.Module, Arguments]:
         """Look at inputs, parameters and outputs; return a model and inputs to time a call with."""
         first, other = self._draws(reference)
-        model = reference.model(WEIGHT_SEEDS[0])
-        varied = reference.model(WEIGHT_SEEDS[1], vary=True)
+        model = reference.model(policy.WEIGHT_SEEDS[0])
+        varied = reference.model(policy.WEIGHT_SEEDS[1], vary=True)
         output = self._first_call(reference, model, first)
         if not self._work.complete:
             self._note("not_weighed")
@@ -191,7 +177,7 @@ class ProblemInspection:
     def _draws(self, reference: Reference) -> tuple[Arguments, Arguments]:
         draws = []
         seeded = False
-        for seed in INPUT_SEEDS:
+        for seed in policy.INPUT_SEEDS:
             draws.append(reference.inputs(seed))
             seeded |= torch.initial_seed() != seed
         first, other = draws
@@ -255,8 +241,8 @@ class ProblemInspection:
 
     def _repeats(self, reference: Reference, arguments: Arguments) -> bool:
         torch.manual_seed(1)
-        fresh = reference.call(reference.model(WEIGHT_SEEDS[0]), arguments)
-        model = reference.model(WEIGHT_SEEDS[0])
+        fresh = reference.call(reference.model(policy.WEIGHT_SEEDS[0]), arguments)
+        model = reference.model(policy.WEIGHT_SEEDS[0])
         torch.manual_seed(2)
         again = reference.call(model, arguments)
         beyond, bits = differ(fresh, again)
@@ -291,7 +277,7 @@ class ProblemInspection:
         found, guessable = of_identity(examiner, arguments)
         suspicions += found
         self._guessable += guessable
-        until = time.monotonic() + SENSITIVITY_S
+        until = time.monotonic() + policy.SENSITIVITY_S
         sensitivity = Sensitivity(reference, model, arguments, examiner, deadline=until)
         suspicions += sensitivity.of_inputs(two[1])
         suspicions += sensitivity.of_parameters(two[0])
@@ -299,22 +285,23 @@ class ProblemInspection:
         if sensitivity.untried:
             self._note("not_all_tried", f"{sensitivity.untried} inputs, parameters or buffers")
         if self._config.math is Math.FP32:
-            halving = HalfPrecisionCheck(reference, seed=WEIGHT_SEEDS[0], trace=trace)
-            suspicions += halving.of(arguments, examiner)
-            self._guessable += halving.guessable
+            seed = policy.WEIGHT_SEEDS[0]
+            found, guessable = of_half_precision(reference, arguments, examiner, seed=seed, trace=trace)
+            suspicions += found
+            self._guessable += guessable
         if suspicions:
             self._confirm(reference, suspicions)
 
     def _confirm(self, reference: Reference, suspicions: list[Suspicion]) -> None:
         """Record what trials confirm, as far as time goes."""
-        left, until = list(suspicions), time.monotonic() + CONFIRMATION_S
+        left, until = list(suspicions), time.monotonic() + policy.CONFIRMATION_S
 
         def look_at_clock() -> None:
             if time.monotonic() > until:
                 raise _TimeUp
 
         try:
-            secret = random.Random(TRIAL_SEED)
+            secret = random.Random(policy.TRIAL_SEED)
             pool = TrialPool(reference, math=self._config.math.value, secret=secret, pause=look_at_clock)
             while left:
                 look_at_clock()
@@ -326,7 +313,7 @@ class ProblemInspection:
 
     @property
     def _longest_ms(self) -> float:
-        return self._config.limits.total_s * 1e3 / REFERENCE_CALLS
+        return self._config.limits.total_s * 1e3 / policy.REFERENCE_CALLS
 
     def _add_flaw(self, name: str, detail: str, *, severity: Severity = Severity.FLAW) -> None:
         self._remarks.append(ProblemFlaw(name=name, severity=severity, detail=detail))
@@ -345,8 +332,8 @@ def known_flaws(reference: Reference, pool: TrialPool) -> list[str]:
     examiner = Examiner(base.expected, base.limit)
     flaws = []
     if base.arguments.leaves and all(map(torch.equal, base.arguments.leaves, other.arguments.leaves)):
-        reference.inputs(INPUT_SEEDS[0])
-        flaws.append("fixed_seed" if torch.initial_seed() != INPUT_SEEDS[0] else "constant_inputs")
+        reference.inputs(policy.INPUT_SEEDS[0])
+        flaws.append("fixed_seed" if torch.initial_seed() != policy.INPUT_SEEDS[0] else "constant_inputs")
     if differ(base.expected.output, reference.call(pool.draws[0].model, base.arguments))[0]:
         if examiner.accepts([torch.zeros_like(leaf) for leaf in examiner.leaves]).ours:
             raise ProblemError(
@@ -360,7 +347,8 @@ def known_flaws(reference: Reference, pool: TrialPool) -> list[str]:
     return list(dict.fromkeys(flaws))
 
 
-def _device_name(device: Device) -> str:
+def device_name(device: Device) -> str:
+    """The name of a GPU; empty for a CPU."""
     kind = device.torch_device
     return torch.cuda.get_device_name(kind) if kind.type == "cuda" else ""
 

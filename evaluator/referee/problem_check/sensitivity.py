@@ -9,14 +9,15 @@ import contextlib
 import math
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, field
 
 import torch
 from torch import nn
 
-from kernelwright.evaluator.referee.problem_check.policy import SLABS
+from kernelwright.evaluator.ipc.model_state import named_state
+from kernelwright.evaluator.referee.problem_check import policy
 from kernelwright.evaluator.referee.problem_check.trivial_answers import (
+    REFUSED,
     Acceptance,
     Examiner,
     Guess,
@@ -28,32 +29,24 @@ from kernelwright.evaluator.schema.errors import ProblemError
 from kernelwright.evaluator.schema.problem_report import ProblemFlaw, Severity, flaw_of
 
 
+@dataclass(slots=True)
 class Sensitivity:
     """Examines one model with one set of inputs."""
 
-    def __init__(
-        self,
-        reference: Reference,
-        model: nn.Module,
-        arguments: Arguments,
-        examiner: Examiner,
-        *,
-        deadline: float = math.inf,
-    ) -> None:
-        """Nothing more is tried after `deadline`, on the monotonic clock."""
-        self._reference = reference
-        self._model = model
-        self._arguments = arguments
-        self._examiner = examiner
-        self._deadline = deadline
-        self.guessable: list[str] = []
-        """Changes that only a loose tolerance overlooks."""
-        self.untried = 0
+    reference: Reference
+    model: nn.Module
+    arguments: Arguments
+    examiner: Examiner
+    deadline: float = math.inf
+    """Nothing more is tried after it, on the monotonic clock."""
+    guessable: list[str] = field(default_factory=list)
+    """Changes that only a loose tolerance overlooks."""
+    untried: int = 0
 
     def of_inputs(self, other: Arguments) -> Iterator[Suspicion]:
         """Inputs that may be ignored; `other` is another draw."""
-        for index, leaf in enumerate(self._arguments.leaves):
-            if time.monotonic() > self._deadline:
+        for index, leaf in enumerate(self.arguments.leaves):
+            if time.monotonic() > self.deadline:
                 self.untried += 1
                 continue
             fresh = _another(leaf, other.leaves[index] if index < len(other.leaves) else None)
@@ -63,24 +56,25 @@ class Sensitivity:
             # Once may be chance: two sums of a million random terms can agree.
             if acceptance.ours and self._acceptance(self._after_input(index, _moved(fresh))).ours:
                 detail = f"input {index} ({_shape(leaf)}) may be anything: {acceptance}"
-                yield _suspicion(flaw_of("ignores_input", detail), self._with_input(index, _elsewhere))
+                guess = self._with_input(index, _elsewhere)
+                yield Suspicion(flaw_of("ignores_input", detail), guess, depends_on_values=True)
                 continue
             if acceptance.loose:
                 self.guessable.append(f"ignores_input {index}")
             part = self._unread(index, leaf, fresh)
             if part is not None:
                 detail = f"input {index} ({_shape(leaf)}): {part} is never read"
-                guess = self._with_input(index, part.moved)
-                yield _suspicion(flaw_of("reads_part_of_input", detail), guess, is_bitwise=True)
+                flaw, guess = flaw_of("reads_part_of_input", detail), self._with_input(index, part.moved)
+                yield Suspicion(flaw, guess, depends_on_values=True, is_bitwise=True)
 
     def of_parameters(self, other: nn.Module) -> Iterator[Suspicion]:
         """Parameters and buffers that may be ignored; `other` is another weight draw."""
-        states = self._states()
-        theirs, parameters = _held(other), dict(self._model.named_parameters())
-        for name, tensor in _held(self._model).items():
-            if name in states or (name not in parameters and tensor.dim() == 0):
+        states = self.reference.effects.state
+        theirs, parameters = named_state(other), dict(self.model.named_parameters())
+        for name, tensor in named_state(self.model).items():
+            if name not in parameters and (name in states or tensor.dim() == 0):
                 continue
-            if time.monotonic() > self._deadline:
+            if time.monotonic() > self.deadline:
                 self.untried += 1
                 continue
             fresh = _another(tensor.detach(), theirs[name].detach() if name in theirs else None)
@@ -95,26 +89,26 @@ class Sensitivity:
                 if name in parameters:
                     detail = f"{name} ({_shape(tensor)}) may be anything: {acceptance}"
                     flaw = flaw_of("ignores_parameter", detail)
-                yield _suspicion(flaw, self._with_parameter(name))
+                yield Suspicion(flaw, self._with_parameter(name), depends_on_values=True)
             elif acceptance.loose:
                 self.guessable.append(f"ignores_parameter {name}")
 
     def _acceptance(self, answer: Output | None) -> Acceptance:
-        return self._examiner.accepts(answer.leaves) if answer is not None else _REFUSED
+        return self.examiner.accepts(answer.leaves) if answer is not None else REFUSED
 
     def _after_input(self, index: int, fresh: torch.Tensor) -> Output | None:
-        return _call(self._reference, self._model, _replaced(self._arguments, index, fresh))
+        return _call(self.reference, self.model, _replaced(self.arguments, index, fresh))
 
     def _after_parameter(self, tensor: torch.Tensor, fresh: torch.Tensor) -> Output | None:
         with _holding(tensor, fresh):
-            return _call(self._reference, self._model, self._arguments)
+            return _call(self.reference, self.model, self.arguments)
 
     def _with_input(self, index: int, moved: Callable[[torch.Tensor], torch.Tensor]) -> Guess:
         """The outputs for an input that is moved."""
 
         def guess(model: nn.Module, arguments: Arguments, _output: Output) -> list[torch.Tensor] | None:
             changed = _replaced(arguments, index, moved(arguments.leaves[index]))
-            output = _call(self._reference, model, changed)
+            output = _call(self.reference, model, changed)
             return output.leaves if output is not None else None
 
         return guess
@@ -123,9 +117,9 @@ class Sensitivity:
         """The outputs of a model with a parameter or buffer moved."""
 
         def guess(model: nn.Module, arguments: Arguments, _output: Output) -> list[torch.Tensor] | None:
-            tensor = _held(model)[name]
+            tensor = named_state(model)[name]
             with _holding(tensor, _elsewhere(tensor.detach())):
-                output = _call(self._reference, model, arguments)
+                output = _call(self.reference, model, arguments)
             return output.leaves if output is not None else None
 
         return guess
@@ -134,29 +128,15 @@ class Sensitivity:
         """The part of an axis that influences no bit of the outputs."""
         same = self._after_input(index, leaf.clone(memory_format=torch.contiguous_format))
         for axis, size in enumerate(leaf.shape):
-            pieces = len(fresh.chunk(SLABS, axis)) if size > 1 else 0
+            pieces = len(fresh.chunk(policy.SLABS, axis)) if size > 1 else 0
             for number in range(pieces):
-                if time.monotonic() > self._deadline:
+                if time.monotonic() > self.deadline:
                     return None
                 part = _Part(axis, number, pieces)
                 answer = self._after_input(index, part.replaced(leaf, fresh))
                 if same is not None and answer is not None and not differ(same, answer)[1]:
                     return part
         return None
-
-    def _states(self) -> set[str]:
-        before = {name: buffer.clone() for name, buffer in self._model.named_buffers()}
-        args, kwargs = self._arguments.copied().values()
-        with torch.no_grad():
-            self._model(*args, **kwargs)
-            changed = {
-                name
-                for name, buffer in self._model.named_buffers()
-                if name in before and not torch.equal(buffer, before[name])
-            }
-            for name, buffer in self._model.named_buffers():
-                buffer.copy_(before[name])
-        return changed
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,16 +153,13 @@ class _Part:
     def replaced(self, leaf: torch.Tensor, fresh: torch.Tensor) -> torch.Tensor:
         """A copy in which this part is another's."""
         changed = leaf.clone(memory_format=torch.contiguous_format)
-        changed.chunk(SLABS, self.axis)[self.number].copy_(fresh.chunk(SLABS, self.axis)[self.number])
+        mine, theirs = (each.chunk(policy.SLABS, self.axis)[self.number] for each in (changed, fresh))
+        mine.copy_(theirs)
         return changed
 
     def moved(self, leaf: torch.Tensor) -> torch.Tensor:
         """A copy in which this part has other values."""
         return self.replaced(leaf, _elsewhere(leaf))
-
-
-def _held(model: nn.Module) -> dict[str, torch.Tensor]:
-    return dict(model.named_parameters()) | dict(model.named_buffers())
 
 
 def _replaced(arguments: Arguments, index: int, fresh: torch.Tensor) -> Arguments:
@@ -239,10 +216,3 @@ def _elsewhere(tensor: torch.Tensor) -> torch.Tensor:
 
 def _shape(tensor: torch.Tensor) -> str:
     return "x".join(map(str, tensor.shape)) or "a scalar"
-
-
-def _suspicion(flaw: ProblemFlaw, guess: Guess, *, is_bitwise: bool = False) -> Suspicion:
-    return Suspicion(flaw, guess, depends_on_values=True, is_bitwise=is_bitwise)
-
-
-_REFUSED: Final = Acceptance(ours=False, loose=False)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import Final
 
 import torch
 from torch import nn
@@ -14,7 +15,7 @@ from torch import nn
 from kernelwright.evaluator.referee.correctness.comparison import agrees
 from kernelwright.evaluator.referee.correctness.groups import all_finite
 from kernelwright.evaluator.referee.correctness.tolerance import Expected
-from kernelwright.evaluator.referee.problem_check.policy import BEYOND_ROUNDING, LOOSE
+from kernelwright.evaluator.referee.problem_check import policy
 from kernelwright.evaluator.referee.reference.input_structure import computable
 from kernelwright.evaluator.referee.reference.reference import Arguments, Output
 from kernelwright.evaluator.schema.problem_report import ProblemFlaw, flaw_of
@@ -56,17 +57,20 @@ class Acceptance:
             case True, _:
                 return "our own comparison accepts it"
             case False, True:
-                return f"an allclose at {LOOSE:g} accepts it, our own comparison does not"
+                return f"an allclose at {policy.LOOSE:g} accepts it, our own comparison does not"
             case _:
                 return "nobody accepts it"
 
 
+REFUSED: Final = Acceptance(ours=False, loose=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Examiner:
     """Compares guesses with one expected output."""
 
-    def __init__(self, expected: Expected, limit: float) -> None:
-        self.expected = expected
-        self._limit = limit
+    expected: Expected
+    limit: float
 
     @property
     def leaves(self) -> list[torch.Tensor]:
@@ -76,9 +80,9 @@ class Examiner:
     def accepts(self, guess: list[torch.Tensor]) -> Acceptance:
         """Find out which comparisons accept all outputs."""
         if not alike(guess, self.leaves):
-            return Acceptance(ours=False, loose=False)
+            return REFUSED
         loose = all(_close(a, b) for a, b in zip(guess, self.leaves, strict=True))
-        return Acceptance(ours=agrees(self.expected, guess, limit=self._limit), loose=loose)
+        return Acceptance(ours=agrees(self.expected, guess, limit=self.limit), loose=loose)
 
     def accepts_leaf(self, index: int, guess: torch.Tensor) -> Acceptance:
         """The same for outputs that are correct but for one; other tools look at what is returned alone."""
@@ -176,7 +180,7 @@ def differ(left: Output, right: Output) -> tuple[bool, bool]:
             continue
         bits = True
         beyond |= not a.is_floating_point() or _distance(a, b) > max(
-            BEYOND_ROUNDING, 16 * torch.finfo(a.dtype).eps
+            policy.BEYOND_ROUNDING, 16 * torch.finfo(a.dtype).eps
         )
     return beyond, bits
 
@@ -214,8 +218,8 @@ def _close(guess: torch.Tensor, leaf: torch.Tensor) -> bool:
     guess, leaf = computable(guess), computable(leaf)
     off = (guess - leaf).abs()
     if all_finite(off):
-        return bool((off <= LOOSE + LOOSE * leaf.abs()).all())
-    return torch.allclose(guess, leaf, rtol=LOOSE, atol=LOOSE, equal_nan=True)
+        return bool((off <= policy.LOOSE + policy.LOOSE * leaf.abs()).all())
+    return torch.allclose(guess, leaf, rtol=policy.LOOSE, atol=policy.LOOSE, equal_nan=True)
 
 
 def _typical(leaf: torch.Tensor) -> float:

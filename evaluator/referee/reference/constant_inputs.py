@@ -13,12 +13,8 @@ from dataclasses import dataclass, field
 
 import torch
 
+from kernelwright.evaluator.referee.reference import policy
 from kernelwright.evaluator.referee.reference.input_structure import variable
-from kernelwright.evaluator.referee.reference.policy import (
-    CONSTANT_DRAWS,
-    FEWEST_POSITIONS,
-    MASKED_SHARES,
-)
 
 Variation = Callable[[torch.Tensor, torch.Generator], torch.Tensor]
 
@@ -39,10 +35,10 @@ def variations(leaf: torch.Tensor) -> tuple[Variation, ...]:
     if _is_triangular(leaf):
         return (_flipped_below,)
     steps = leaf.flatten().diff() if leaf.dtype != torch.bool else leaf.new_zeros(1)
-    if len(steps) >= FEWEST_POSITIONS and bool((steps == 1).all()):
+    if len(steps) >= policy.FEWEST_POSITIONS and bool((steps == 1).all()):
         return (_permuted,)
     rows = leaf.diff(dim=-1) if leaf.dim() > 1 and leaf.dtype != torch.bool else leaf.new_zeros(1)
-    return (_permuted_rows,) if rows.shape[-1] >= FEWEST_POSITIONS and bool((rows == 1).all()) else ()
+    return (_permuted_rows,) if rows.shape[-1] >= policy.FEWEST_POSITIONS and bool((rows == 1).all()) else ()
 
 
 def _of_numbers(leaf: torch.Tensor, *, is_uniform: bool) -> tuple[Variation, ...]:
@@ -71,7 +67,7 @@ class ConstantInputs:
     def of(cls, first: Sequence[torch.Tensor], draw: Callable[[], Sequence[torch.Tensor]]) -> ConstantInputs:
         """Compare the inputs of several draws; none is drawn where all can vary."""
         found = [index for index, leaf in enumerate(first) if not variable(leaf)]
-        for _ in range(CONSTANT_DRAWS if found else 0):
+        for _ in range(policy.CONSTANT_DRAWS if found else 0):
             leaves = draw()
             found = [index for index in found if torch.equal(first[index], leaves[index])]
         return cls(tuple(found))
@@ -193,7 +189,7 @@ def _dropped(
         allowed.diagonal(dim1=-2, dim2=-1).fill_(False)
     if _is_sparse(generator.initial_seed()):
         return _one(leaf, generator, allowed)
-    fewest, most = MASKED_SHARES
+    fewest, most = policy.MASKED_SHARES
     share = fewest + (most - fewest) * torch.rand((), generator=generator, device=leaf.device)
     return allowed & (_random(leaf, generator) < share)
 
@@ -251,7 +247,7 @@ def _jittered(leaf: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
 
 def _is_triangular(leaf: torch.Tensor) -> bool:
     """Check for a causal mask of zeros and ones, or of their opposites."""
-    if leaf.dim() < 2 or leaf.shape[-1] != leaf.shape[-2] or leaf.shape[-1] < FEWEST_POSITIONS:
+    if leaf.dim() < 2 or leaf.shape[-1] != leaf.shape[-2] or leaf.shape[-1] < policy.FEWEST_POSITIONS:
         return False
     if not bool(((leaf == 0) | (leaf == 1)).all()):
         return False

@@ -14,6 +14,8 @@ from contextlib import contextmanager
 from types import ModuleType
 from typing import Any, Final
 
+from torch.utils._python_dispatch import TorchDispatchMode
+
 # Any: whatever torch asks its compiler about.
 Answer = Callable[..., Any]
 
@@ -70,6 +72,21 @@ class _StandIn(ModuleType):
         if name.startswith("__") and not (name == "__path__" and self.__name__ in _PACKAGES):
             raise AttributeError(name)
         return _real(self.__name__, name)
+
+
+class DispatchMode(TorchDispatchMode):
+    """A mode of torch's that sees every operation, without the compiler."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()  # type: ignore[no-untyped-call]  # torch's own
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]  # torch's own
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """No: torch would import its compiler for that, which takes as long as importing torch."""
+        return False
 
 
 @contextmanager

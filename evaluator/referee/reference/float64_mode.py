@@ -10,7 +10,8 @@ from typing import Any, Final
 
 import torch
 from torch import nn
-from torch.utils._python_dispatch import TorchDispatchMode
+
+from kernelwright.evaluator.referee.reference.dynamo_stub import DispatchMode
 
 _WIDE: Final = {
     torch.float16: torch.float64,
@@ -40,16 +41,8 @@ def doubled(model: nn.Module) -> nn.Module:
     return model
 
 
-class Float64Mode(TorchDispatchMode):
+class Float64Mode(DispatchMode):
     """Replaces narrower types that operations are asked for by float64, but for random numbers."""
-
-    def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]  # torch's own
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        """No: torch would import its compiler for that, which takes as long as importing torch."""
-        return False
 
     # Any: whatever torch hands to a dispatch mode.
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

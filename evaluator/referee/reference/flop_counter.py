@@ -7,17 +7,16 @@ Ours instead of torch's flop counter, whose import alone costs seconds.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import torch
 from torch import nn
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from kernelwright.evaluator.referee.reference.dynamo_stub import without_compiler
-from kernelwright.evaluator.referee.reference.policy import SUM_SHRINKS
+from kernelwright.evaluator.referee.reference import policy
+from kernelwright.evaluator.referee.reference.dynamo_stub import DispatchMode, without_compiler
 from kernelwright.evaluator.referee.reference.reference import Arguments, Reference
 from kernelwright.evaluator.schema.errors import ProblemError
 
@@ -69,19 +68,16 @@ class OpCounts:
     """False when the call could not be followed to its end."""
 
 
-def count(model: nn.Module, arguments: Arguments, *, answer: Answer | None = None) -> OpCounts:
-    """Count one call, or `answer` instead; the state of the model may change."""
-    counter = OpCounter()
-    counter.own([*model.parameters(), *model.buffers()], arguments.leaves)
-    with counter, torch.no_grad():
-        output = (answer or _call)(model, arguments)
-    counter.finish(_tensors(output))
-    return counter.work
-
-
 def _call(model: nn.Module, arguments: Arguments) -> Any:
     args, kwargs = arguments.values()
     return model(*args, **kwargs)
+
+
+def count(model: nn.Module, arguments: Arguments, *, answer: Answer = _call) -> OpCounts:
+    """Count one call, or `answer` instead; the state of the model may change."""
+    counter = OpCounter()
+    counter.follow(model, arguments, answer)
+    return counter.work
 
 
 def count_problem_work(problem: str, source: str, overrides: dict[str, Any], *, dtype: str) -> OpCounts:
@@ -96,12 +92,8 @@ def count_problem_work(problem: str, source: str, overrides: dict[str, Any], *, 
         try:
             with counter:
                 model, arguments = reference.model(0), reference.inputs(0)
-            counter.own([*model.parameters(), *model.buffers()], arguments.leaves)
-            args, kwargs = arguments.values()
             counter.work = OpCounts(peak_bytes=counter.work.peak_bytes)
-            with counter, torch.no_grad():
-                output = model(*args, **kwargs)
-            counter.finish(_tensors(output))
+            counter.follow(model, arguments)
         # A model may do anything with a tensor that has no data, such as asking for its values or device.
         except (
             ProblemError,
@@ -141,39 +133,36 @@ class _Holdings:
         self.live -= size
 
 
-class OpCounter(TorchDispatchMode):
+class OpCounter(DispatchMode):
     """Adds up the operations that go by; views are free."""
 
     def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]  # torch's own
+        super().__init__()
         self.work = OpCounts()
         self._holdings = _Holdings()
         self._given: dict[int, int] = {}
         self._read: dict[int, int] = {}
         self._products: weakref.WeakValueDictionary[int, torch.Tensor] = weakref.WeakValueDictionary()
 
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        """No: torch would import its compiler for that, which takes as long as importing torch."""
-        return False
+    def follow(self, model: nn.Module, arguments: Arguments, answer: Answer = _call) -> Any:
+        """Count a call, and return what it returns.
 
-    def own(self, state: Iterable[torch.Tensor], inputs: Iterable[torch.Tensor]) -> None:
-        """Name what the model holds and what it is given, each of which must be read at most once."""
-        given = list(inputs)
-        for tensor in (*state, *given):
+        What the model holds and what it is given must be read at most once, each.
+        """
+        for tensor in (*model.parameters(), *model.buffers(), *arguments.leaves):
             self._holdings.hold(tensor)
             self._given[tensor.untyped_storage()._cdata] = tensor.untyped_storage().nbytes()
-        self._holdings.varying.update(tensor.untyped_storage()._cdata for tensor in given)
-
-    def finish(self, outputs: list[torch.Tensor]) -> None:
-        """Settle the sums that need the whole call."""
-        self.work.written_bytes = sum(map(_size, outputs))
+        self._holdings.varying.update(leaf.untyped_storage()._cdata for leaf in arguments.leaves)
+        with self, torch.no_grad():
+            output = answer(model, arguments)
+        self.work.written_bytes = sum(map(_size, tensors(output)))
         self.work.read_bytes = sum(min(read, self._given[key]) for key, read in self._read.items())
+        return output
 
     # Any: whatever torch hands to a dispatch mode.
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
-        read, made = _tensors((args, kwargs)), _tensors(result)
+        read, made = tensors((args, kwargs)), tensors(result)
         name = func._schema.name
         self._follow_products(name, read, made)
         self.work.masks |= name in _MASKS or (name in _ATTENTION and _has_bias(_named(func, args, kwargs)))
@@ -217,10 +206,11 @@ class OpCounter(TorchDispatchMode):
 
 
 def _shrinks(before: list[torch.Tensor], after: list[torch.Tensor]) -> bool:
-    return bool(before and after) and after[0].numel() * SUM_SHRINKS <= before[0].numel()
+    return bool(before and after) and after[0].numel() * policy.SUM_SHRINKS <= before[0].numel()
 
 
-def _tensors(tree: Any) -> list[torch.Tensor]:
+def tensors(tree: Any) -> list[torch.Tensor]:
+    """All tensors in a nest of what torch knows as containers."""
     return [leaf for leaf in tree_leaves(tree) if isinstance(leaf, torch.Tensor)]
 
 

@@ -12,14 +12,7 @@ from collections.abc import Callable
 import torch
 
 from kernelwright.evaluator.ipc.model_init import direction
-from kernelwright.evaluator.referee.reference.policy import (
-    CHANCE,
-    CHANCE_IF_CONSTANT,
-    FEWEST_ORDERED,
-    FEWEST_REPEATED,
-    FIRST_ELEMENTS,
-    MAX_DRAWS,
-)
+from kernelwright.evaluator.referee.reference import policy
 
 Keeper = Callable[[torch.Tensor], torch.Tensor]
 """Gives other values of an input's shape its symmetry or its repetition."""
@@ -38,7 +31,7 @@ def variable(leaf: torch.Tensor) -> bool:
     if not leaf.is_floating_point() or leaf.numel() == 0 or leaf.element_size() == 1:
         return False
     # The first few mostly tell.
-    if _labels(leaf.flatten()[:FIRST_ELEMENTS]) and _labels(leaf):
+    if _labels(leaf.flatten()[: policy.FIRST_ELEMENTS]) and _labels(leaf):
         return False
     return not _ordered(leaf)
 
@@ -60,7 +53,7 @@ def keeper(leaf: torch.Tensor) -> Keeper:
     if symmetric(leaf):
         return mirrored
     size = leaf.shape[-1] if leaf.dim() else 0
-    if size < FEWEST_REPEATED or size % 2 or leaf.numel() == 0:
+    if size < policy.FEWEST_REPEATED or size % 2 or leaf.numel() == 0:
         return _as_they_are
     rows = leaf.reshape(-1, size)
     for keep in (_half_repeated, _pairwise_repeated):
@@ -96,11 +89,11 @@ def kept_in_order(first: list[torch.Tensor], draw: Callable[[], list[torch.Tenso
     chances = {
         index: _chance(leaf)
         for index, leaf in enumerate(first)
-        if variable(leaf) and leaf.dim() and leaf.shape[-1] < FEWEST_ORDERED and direction(leaf)
+        if variable(leaf) and leaf.dim() and leaf.shape[-1] < policy.FEWEST_ORDERED and direction(leaf)
     }
-    found = {index for index, chance in chances.items() if chance <= CHANCE}
+    found = {index for index, chance in chances.items() if chance <= policy.CHANCE}
     open_ = chances.keys() - found
-    for _ in range(MAX_DRAWS):
+    for _ in range(policy.MAX_DRAWS):
         if not open_:
             break
         leaves = draw()
@@ -108,12 +101,12 @@ def kept_in_order(first: list[torch.Tensor], draw: Callable[[], list[torch.Tenso
             before, leaf = first[index], leaves[index]
             if torch.equal(leaf, before):
                 open_.remove(index)
-                found |= {index} if chances[index] <= CHANCE_IF_CONSTANT else set()
+                found |= {index} if chances[index] <= policy.CHANCE_IF_CONSTANT else set()
             elif direction(leaf) != direction(before):
                 open_.remove(index)
             else:
                 chances[index] *= _chance(leaf) / 2
-                if chances[index] <= CHANCE:
+                if chances[index] <= policy.CHANCE:
                     open_.remove(index)
                     found.add(index)
     return frozenset(found)
@@ -129,7 +122,7 @@ def _labels(values: torch.Tensor) -> bool:
 
 
 def _ordered(leaf: torch.Tensor) -> bool:
-    if leaf.dim() == 0 or leaf.shape[-1] < FEWEST_ORDERED:
+    if leaf.dim() == 0 or leaf.shape[-1] < policy.FEWEST_ORDERED:
         return False
     first = leaf.reshape(-1, leaf.shape[-1])[:1]
     if not _sorted(first):

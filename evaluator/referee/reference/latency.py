@@ -12,15 +12,7 @@ import torch
 from torch import nn
 
 from kernelwright.evaluator.devices import Device
-from kernelwright.evaluator.referee.reference.policy import (
-    BATCH_MS,
-    LAUNCHES,
-    LEAST_CALL_MS,
-    LONG_CALL_S,
-    MAX_BATCHES,
-    THREAD_TRIALS,
-    TIMING_S,
-)
+from kernelwright.evaluator.referee.reference import policy
 from kernelwright.evaluator.referee.reference.reference import Arguments, Reference
 from kernelwright.evaluator.schema.problem_report import ProblemFlaw, Severity, flaw_of
 
@@ -35,7 +27,7 @@ class CallLatency:
 
     def remark(self, operations: int) -> ProblemFlaw | None:
         """A flaw where a call is too short to be timed, or where launching dominates it."""
-        bar_ms = max(LEAST_CALL_MS, LAUNCHES * self.launch_ms)
+        bar_ms = max(policy.LEAST_CALL_MS, policy.LAUNCHES * self.launch_ms)
         if self.least_ms < bar_ms:
             text = (
                 f"a call takes {self.least_ms * 1e3:.1f} µs; below {bar_ms * 1e3:.0f} µs launching dominates"
@@ -46,6 +38,18 @@ class CallLatency:
             text = f"launching {operations} operations takes {launching_ms:.3g} of {self.least_ms:.3g} ms"
             return ProblemFlaw(name="launch_bound", severity=Severity.NOTE, detail=text)
         return None
+
+
+def timed_ms(device: Device, call: Callable[[], object], calls: int = 1) -> float:
+    """Milliseconds of so many calls in a row, on an idle device."""
+    timer = device.timer()
+    device.synchronize()
+    timer.start()
+    for _ in range(calls):
+        call()
+    timer.stop()
+    device.synchronize()
+    return timer.elapsed_ms()
 
 
 def measure_latency(device: Device, model: nn.Module, arguments: Arguments) -> CallLatency:
@@ -91,27 +95,20 @@ def _best_threads(reference: Reference, threads: int) -> int:
             reference.call(model, arguments)
         return time.perf_counter() - began
 
-    if taken_s(1) > LONG_CALL_S:
+    if taken_s(1) > policy.LONG_CALL_S:
         return threads
-    together_s = taken_s(THREAD_TRIALS)
+    together_s = taken_s(policy.THREAD_TRIALS)
     torch.set_num_threads(1)
-    return 1 if taken_s(THREAD_TRIALS) <= together_s else threads
+    return 1 if taken_s(policy.THREAD_TRIALS) <= together_s else threads
 
 
 def _times_ms(device: Device, call: Callable[[], object]) -> list[float]:
     times: list[float] = []
     size = 1
-    until = time.perf_counter() + TIMING_S
-    while not times or (time.perf_counter() < until and len(times) < MAX_BATCHES):
-        device.synchronize()
-        timer = device.timer()
-        timer.start()
-        for _ in range(size):
-            call()
-        timer.stop()
-        device.synchronize()
-        took_ms = timer.elapsed_ms()
-        if took_ms < BATCH_MS and size < MAX_BATCHES:
+    until = time.perf_counter() + policy.TIMING_S
+    while not times or (time.perf_counter() < until and len(times) < policy.MAX_BATCHES):
+        took_ms = timed_ms(device, call, size)
+        if took_ms < policy.BATCH_MS and size < policy.MAX_BATCHES:
             size *= 4
         else:
             times.append(took_ms / size)

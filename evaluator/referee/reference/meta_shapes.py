@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import inspect
 import math
+from collections.abc import Iterable
 from typing import Any
 
 import torch
 from torch import nn
 
 from kernelwright.evaluator.ipc.referee_messages import DescribeProblem
+from kernelwright.evaluator.referee.reference import policy
 from kernelwright.evaluator.referee.reference.constant_inputs import ConstantInputs
-from kernelwright.evaluator.referee.reference.flop_counter import OpCounter
-from kernelwright.evaluator.referee.reference.policy import DRAWN_ELEMENTS
+from kernelwright.evaluator.referee.reference.flop_counter import OpCounter, tensors
 from kernelwright.evaluator.referee.reference.reference import Arguments, Reference
 from kernelwright.evaluator.schema.errors import ProblemError
 
@@ -40,15 +41,12 @@ def describe(asked: DescribeProblem) -> dict[str, Any]:  # Any: JSON
             model, arguments = reference.model(0), reference.inputs(0)
             found["inputs"] = _inputs(model, arguments)
             found["parameters"] = [_facts(name, tensor) for name, tensor in model.named_parameters()]
-            counter.own([*model.parameters(), *model.buffers()], arguments.leaves)
-            args, kwargs = arguments.values()
-            with counter, torch.no_grad():
-                output = model(*args, **kwargs)
-            found["outputs"] = _outputs(output)
-            counter.finish([leaf for leaf in _leaves(output) if isinstance(leaf, torch.Tensor)])
+            output = counter.follow(model, arguments)
+            found["outputs"] = [_facts("", leaf) for leaf in tensors(output)]
             found["bytes_moved"] = counter.work.read_bytes + counter.work.written_bytes
             found["flops"] = counter.work.flops or None
-            found["changed"] = _changed(reference, found["inputs"])
+            changed = _named(found["inputs"], reference.effects.inputs)
+            found["changed"] = [*changed, *reference.effects.state]
         except _HIDDEN:
             return found
     found["constant"] = _constant(asked, found["inputs"])
@@ -57,13 +55,13 @@ def describe(asked: DescribeProblem) -> dict[str, Any]:  # Any: JSON
 
 def _constant(asked: DescribeProblem, inputs: list[dict[str, Any]]) -> list[str]:
     """Names of inputs that several draws give alike; none where drawing takes long."""
-    if sum(math.prod(tensor["shape"]) for tensor in inputs) > DRAWN_ELEMENTS:
+    if sum(math.prod(tensor["shape"]) for tensor in inputs) > policy.DRAWN_ELEMENTS:
         return []
     device = torch.device("cpu")
     reference = Reference(asked.problem, asked.source, asked.overrides, device=device, dtype=asked.dtype)
     seeds = iter(range(1, 1 << 16))
     constant = ConstantInputs.of(reference.inputs(0).leaves, lambda: reference.inputs(next(seeds)).leaves)
-    return [inputs[index]["name"] or f"input {index}" for index in constant.found]
+    return _named(inputs, constant.found)
 
 
 def _inputs(model: nn.Module, arguments: Arguments) -> list[dict[str, Any]]:
@@ -76,21 +74,8 @@ def _inputs(model: nn.Module, arguments: Arguments) -> list[dict[str, Any]]:
     return [_facts("", leaf) for leaf in arguments.leaves]
 
 
-def _changed(reference: Reference, inputs: list[dict[str, Any]]) -> list[str]:
-    """Names of the inputs and buffers that a call changes."""
-    effects = reference.effects
-    named = [inputs[index]["name"] or f"input {index}" for index in effects.inputs]
-    return [*named, *effects.state]
-
-
-def _outputs(output: object) -> list[dict[str, Any]]:
-    return [_facts("", leaf) for leaf in _leaves(output) if isinstance(leaf, torch.Tensor)]
-
-
-def _leaves(output: object) -> list[Any]:
-    from torch.utils._pytree import tree_leaves
-
-    return list(tree_leaves(output))
+def _named(inputs: list[dict[str, Any]], places: Iterable[int]) -> list[str]:
+    return [inputs[index]["name"] or f"input {index}" for index in places]
 
 
 def _facts(name: str, tensor: torch.Tensor) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Final
 import torch
 from torch import nn
 
-from kernelwright.evaluator.referee.reference.policy import CHUNK_ELEMENTS
+from kernelwright.evaluator.referee.reference import policy
 from kernelwright.evaluator.referee.reference.reference import Arguments, Output, Reference, copied
 from kernelwright.evaluator.schema.errors import ProblemError
 
@@ -45,7 +45,7 @@ def perturbed(
         narrow = draw > 0 and tensor.element_size() == _HALF_BYTES
         own = torch.float32 if narrow else tensor.dtype
         made = tensor.detach().to(torch.float64 if wide is not None else own, copy=True)
-        for part in torch.split(made.view(-1), CHUNK_ELEMENTS) if made.is_contiguous() else (made,):
+        for part in torch.split(made.view(-1), policy.CHUNK_ELEMENTS) if made.is_contiguous() else (made,):
             if draw > 0:
                 part.mul_(_parts(part, generator).mul_(roundoff).add_(1))
             else:

@@ -13,8 +13,8 @@ CLAIM_TOLERANCE: Final = 0.02
 ANSWER_TOLERANCE_MS: Final = {"cpu": 0.05, "cuda": 0.1}
 """Time excess allowed on top: of processes with the same code one answers 0.08 ms later all its life."""
 OWNING_FACTOR: Final = 1.5
-"""Times the baseline's time that a candidate may take to look for outputs that share memory, and to stand still
-when it is frozen: two processes of the same code differ in it by a quarter."""
+"""Times the baseline's time that a candidate may take to look for outputs that share memory, and to stand
+still when it is frozen: two processes of the same code differ by a quarter."""
 MEASURED_TOLERANCE: Final = 0.05
 """Share of the measured time above which neither noise nor a late process excuses a time excess."""
 NOISY_SHARE: Final = 0.25

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from signal import SIGBUS, SIGSEGV
 from typing import Any
 
@@ -28,17 +29,17 @@ class CandidateFailed(Exception):
         return bool(self.facts.get("fault"))
 
 
+@dataclass(slots=True)
 class BuildTally:
     """Outcome of the builds that a process asked for."""
 
-    def __init__(self) -> None:
-        self.count = 0
-        self.failed = False
-        self.timed_out = False
-        self.sanitizer_words: set[str] = set()
-        """Words in what was compiled by which it can hide from a sanitizer."""
-        self.suspect = False
-        """True where a failure may be the fault of the lean headers a library was built with."""
+    count: int = 0
+    failed: bool = False
+    timed_out: bool = False
+    sanitizer_words: set[str] = field(default_factory=set)
+    """Words in what was compiled by which it can hide from a sanitizer."""
+    suspect: bool = False
+    """True where a failure may be the fault of the lean headers a library was built with."""
 
     def note(self, built: BuildFinished) -> None:
         """Count one more build."""

@@ -4,20 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from kernelwright.evaluator.ipc import driver_requests as wire
 from kernelwright.evaluator.ipc.channel import Channel
-from kernelwright.evaluator.ipc.driver_requests import (
-    FindPauses,
-    Hold,
-    HoldForTools,
-    OpenMemory,
-    ReadReport,
-    Recall,
-    Release,
-    Remember,
-    Start,
-    Started,
-    ToolReport,
-)
 from kernelwright.evaluator.ipc.messages import A_co, Request, answers_to, decode
 
 
@@ -37,13 +25,13 @@ class DriverLink:
         self._channel.send(request.to_json())
         return decode(self._channel.receive(with_fds=True), *answers_to(type(request)))
 
-    def start(self, request: Start) -> tuple[Started, Channel]:
+    def start(self, request: wire.Start) -> tuple[wire.Started, Channel]:
         """Start a process; returns it with our end of its channel."""
         return self.ask(request), Channel.from_fd(self._channel.take_fds()[0])
 
     def open_memory(self, process: int) -> int | None:
         """A descriptor to read a process's memory with; None where the system forbids it."""
-        return self._channel.take_fds()[0] if self.ask(OpenMemory(id=process)).opened else None
+        return self._channel.take_fds()[0] if self.ask(wire.OpenMemory(id=process)).opened else None
 
     def hold(self, *, exclusive: bool, anew: bool = False) -> float:
         """Wait for the device; returns the seconds waited, which are nobody's fault.
@@ -51,7 +39,7 @@ class DriverLink:
         With `anew`, others that wait come before: it is given back first, unless its work can be paused.
         """
         self._holds = True
-        return self.ask(Hold(exclusive=exclusive, anew=anew)).waited_s
+        return self.ask(wire.Hold(exclusive=exclusive, anew=anew)).waited_s
 
     def hold_for_tools(self) -> float:
         """Wait until nobody times, and keep everybody from it, until the next `hold` or `release`.
@@ -59,7 +47,7 @@ class DriverLink:
         Returns the seconds waited.
         """
         self._holds = True
-        return self.ask(HoldForTools()).waited_s
+        return self.ask(wire.HoldForTools()).waited_s
 
     def ensure_held(self) -> float:
         """Share the device unless it is held, shared or alone; returns the seconds waited."""
@@ -67,22 +55,22 @@ class DriverLink:
 
     def paused_s(self) -> float:
         """Seconds this process and its workers were stopped while others timed, in all."""
-        return self.ask(FindPauses()).seconds
+        return self.ask(wire.FindPauses()).seconds
 
     def release(self) -> None:
         """Give the device back."""
         self._holds = False
-        self.ask(Release())
+        self.ask(wire.Release())
 
     # Any: facts are JSON, checked by their reader.
     def recall(self, about: str = "") -> dict[str, Any]:
         """Facts remembered of this problem and policy or, with `about`, of the device; or none."""
-        return self.ask(Recall(about=about)).facts
+        return self.ask(wire.Recall(about=about)).facts
 
     def remember(self, facts: dict[str, Any], about: str = "") -> None:
         """Keep facts under the key that `recall` uses."""
-        self.ask(Remember(about=about, facts=facts))
+        self.ask(wire.Remember(about=about, facts=facts))
 
-    def report(self, process: int, wait_s: float) -> ToolReport:
+    def report(self, process: int, wait_s: float) -> wire.ToolReport:
         """End a process under a tool and return the tool's report."""
-        return self.ask(ReadReport(id=process, wait_s=wait_s))
+        return self.ask(wire.ReadReport(id=process, wait_s=wait_s))

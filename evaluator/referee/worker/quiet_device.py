@@ -5,12 +5,7 @@ from __future__ import annotations
 import time
 
 from kernelwright.evaluator.devices import Device
-from kernelwright.evaluator.referee.worker.policy import (
-    QUIET_ATTEMPTS,
-    QUIET_PAUSE_S,
-    QUIET_S,
-    QUIET_WAIT_S,
-)
+from kernelwright.evaluator.referee.worker import policy
 from kernelwright.evaluator.referee.worker.setup import ProblemContext
 from kernelwright.evaluator.referee.worker.worker_process import WorkerProcess
 
@@ -22,10 +17,10 @@ def hold_quiet(context: ProblemContext) -> float:
     used up; what is still there in the end is seen by timing. This process's own workers must be stopped.
     """
     began = time.monotonic()
-    for attempt in range(QUIET_ATTEMPTS):
+    for attempt in range(policy.QUIET_ATTEMPTS):
         if attempt:
             context.driver.release()
-            time.sleep(QUIET_PAUSE_S)
+            time.sleep(policy.QUIET_PAUSE_S)
         context.driver.hold(exclusive=True)
         if context.device.torch_device.type == "cpu" or _falls_quiet(context.device):
             break
@@ -37,7 +32,7 @@ def yield_device(context: ProblemContext, worker: WorkerProcess) -> None:
     began = time.monotonic()
     worker.freeze()
     context.driver.release()
-    time.sleep(QUIET_PAUSE_S)
+    time.sleep(policy.QUIET_PAUSE_S)
     hold_quiet(context)
     worker.thaw()
     worker.extend(time.monotonic() - began)
@@ -46,10 +41,10 @@ def yield_device(context: ProblemContext, worker: WorkerProcess) -> None:
 def _falls_quiet(device: Device) -> bool:
     """Wait until nobody else has had the device for a while; False where that takes too long."""
     device.synchronize()
-    watch, until = device.watch(), time.monotonic() + QUIET_WAIT_S
+    watch, until = device.watch(), time.monotonic() + policy.QUIET_WAIT_S
     while True:
         watch.start()
-        time.sleep(QUIET_S)
+        time.sleep(policy.QUIET_S)
         if watch.stop() == 0.0:
             return True
         if time.monotonic() > until:

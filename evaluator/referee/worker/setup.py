@@ -14,13 +14,13 @@ import torch
 
 from kernelwright.evaluator.devices import Device
 from kernelwright.evaluator.devices.policy import MEMORY_WAIT_S
-from kernelwright.evaluator.ipc.contestant_messages import Construct, LayOut, Load
+from kernelwright.evaluator.ipc.contestant_messages import Construct, LayOut, Load, Setup
 from kernelwright.evaluator.ipc.driver_requests import Role, Start
 from kernelwright.evaluator.ipc.tensor_layout import Slot, place
 from kernelwright.evaluator.referee.reference.reference import Arguments, Output, Reference
+from kernelwright.evaluator.referee.worker import policy
 from kernelwright.evaluator.referee.worker.call_buffers import CallBuffers, write
 from kernelwright.evaluator.referee.worker.driver_link import DriverLink
-from kernelwright.evaluator.referee.worker.policy import LAY_OUT_S
 from kernelwright.evaluator.referee.worker.worker_process import WorkerProcess
 from kernelwright.evaluator.schema.config import Dtype
 
@@ -89,8 +89,9 @@ def begin_configuration(
 
     Returns what waits for that, as opening a GPU takes a second, and tells the seconds waited for the device.
     """
+    threads = threads or context.threads
     return worker.begin_setup(
-        device=context.device_name, threads=threads or context.threads, math=context.math, sharing=sharing
+        Setup(device=context.device_name, threads=threads, math=context.math, sharing=sharing)
     )
 
 
@@ -195,7 +196,7 @@ def lay_out(worker: WorkerProcess, arguments: Arguments, output: Output, memory:
         private=memory.private,
         backward=output.backward.as_message() if output.backward is not None else None,
     )
-    worker.ask(request, LAY_OUT_S)
+    worker.ask(request, policy.LAY_OUT_S)
     return CallBuffers(
         worker, memory.name, input_slots, output_slots, input_block, output_block, state_slots, effects.inputs
     )

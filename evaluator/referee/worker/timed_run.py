@@ -7,18 +7,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from kernelwright.evaluator.ipc import contestant_messages as wire
 from kernelwright.evaluator.ipc.channel import JsonObject, encoded
-from kernelwright.evaluator.ipc.contestant_messages import (
-    Collect,
-    Collected,
-    MakeReady,
-    Own,
-    Owned,
-    Queued,
-    Ran,
-    Restore,
-    Run,
-)
 from kernelwright.evaluator.referee.worker import policy
 from kernelwright.evaluator.referee.worker.candidate_failure import CandidateFailed
 from kernelwright.evaluator.referee.worker.launch_gate import LaunchGate
@@ -101,7 +91,7 @@ class CallRunner:
         """Make arguments anew for each run from now on: for gradients they may belong to no graph yet."""
         self._renews = True
 
-    def run(self, run: Run, timeout_s: float, timed: TimedRun) -> RunResult:
+    def run(self, run: wire.Run, timeout_s: float, timed: TimedRun) -> RunResult:
         """Run prepared calls, and stop our clock at the answer; then collect outputs.
 
         `run` names the calls; lead, restoring and gate are filled in here.
@@ -133,7 +123,7 @@ class CallRunner:
         result = self._after_calls(request, ran, outer_ms, timeout_s, timed.withdraw)
         return replace(result, setup_ms=result.setup_ms + setup_ms, launch_ms=launch_ms)
 
-    def begin(self, run: Run, timeout_s: float) -> Callable[[], RunResult]:
+    def begin(self, run: wire.Run, timeout_s: float) -> Callable[[], RunResult]:
         """Begin untimed calls; return what waits for their end, collects outputs, and raises what `run` does.
 
         Nothing else may be asked of the process before.
@@ -150,14 +140,14 @@ class CallRunner:
 
         return finish
 
-    def _first_call_s(self, run: Run) -> float:
+    def _first_call_s(self, run: wire.Run) -> float:
         """Seconds on top that a model's first call may take."""
         return 0.0 if (run.model, run.layout) in self._called else self._compile_s
 
     def _after_calls(
         self,
-        run: Run,
-        ran: Ran,
+        run: wire.Run,
+        ran: wire.Ran,
         outer_ms: float,
         timeout_s: float,
         withdraw: Callable[[], None] | None,
@@ -167,9 +157,9 @@ class CallRunner:
         owned, owned_ms = self._own(run.layout, timeout_s)
         if withdraw is not None:
             withdraw()
-        collect = Collect(layout=run.layout, first=run.first)
+        collect = wire.Collect(layout=run.layout, first=run.first)
         collected, collect_ms = self._collect(collect, timeout_s)
-        restore_ms = self._ask(Restore(), timeout_s) if self._restores else 0.0
+        restore_ms = self._ask(wire.Restore(), timeout_s) if self._restores else 0.0
         if collected.complaint and self._role == "baseline":
             complaint = collected.complaint
             raise ProblemError(f"the reference answers differently shaped from draw to draw: {complaint}")
@@ -185,16 +175,16 @@ class CallRunner:
             restore_ms,
         )
 
-    def _make_ready(self, run: Run, timeout_s: float) -> float:
+    def _make_ready(self, run: wire.Run, timeout_s: float) -> float:
         self._channel.thaw()
-        request = MakeReady(
+        request = wire.MakeReady(
             layout=run.layout, model=run.model, first=run.first, count=run.count, restore=run.restore
         )
         took_ms = self._ask(request, timeout_s)
         self._channel.freeze()
         return took_ms
 
-    def _ask(self, request: MakeReady | Restore, timeout_s: float) -> float:
+    def _ask(self, request: wire.MakeReady | wire.Restore, timeout_s: float) -> float:
         """Ask for a step beside the calls; return its milliseconds."""
         started = time.perf_counter_ns()
         self._channel.ask(request, timeout_s)
@@ -209,7 +199,7 @@ class CallRunner:
             started = time.perf_counter_ns()
             if not self._channel.speaks((policy.QUEUE_S + count * policy.QUEUE_S_A_CALL) * patience):
                 return None
-            self._channel.read(self._channel.receive(policy.START_S), Queued)
+            self._channel.read(self._channel.receive(policy.START_S), wire.Queued)
             return (time.perf_counter_ns() - started) / 1e6
 
     def _wake(self, wake: Callable[[], None], gate: LaunchGate, *, queued: bool) -> None:
@@ -229,7 +219,7 @@ class CallRunner:
                 timed.gate.open()
                 self._channel.thaw()
                 with contextlib.suppress(CandidateFailed):
-                    self._channel.read(self._end_of_calls(timeout_s, late=True), Ran)
+                    self._channel.read(self._end_of_calls(timeout_s, late=True), wire.Ran)
             raise
 
     def _timed_calls(
@@ -240,7 +230,7 @@ class CallRunner:
         *,
         late: bool,
         look: Callable[[str], None] | None,
-    ) -> tuple[Ran, float]:
+    ) -> tuple[wire.Ran, float]:
         """Start the clock, let the calls begin, and stop it at the answer, which is decoded afterwards.
 
         A frozen process finds the message waiting when it wakes, or its queue released: no time passes off
@@ -257,31 +247,31 @@ class CallRunner:
         received = self._end_of_calls(timeout_s, late=gate is not None and late)
         if look is None:
             outer_ms = (time.perf_counter_ns() - started) / 1e6
-            return self._channel.read(received, Ran), outer_ms
-        ran = self._channel.read(received, Ran)
+            return self._channel.read(received, wire.Ran), outer_ms
+        ran = self._channel.read(received, wire.Ran)
         look(ran.places)
         return ran, (time.perf_counter_ns() - started) / 1e6
 
-    def _own(self, layout: str, timeout_s: float) -> tuple[Owned, float]:
+    def _own(self, layout: str, timeout_s: float) -> tuple[wire.Owned, float]:
         """Let the process copy outputs that do not own their memory; return also the time on our clock."""
         if not self._owns_late:
-            return Owned(copied_ms=0.0, where=[]), 0.0
+            return wire.Owned(copied_ms=0.0, where=[]), 0.0
         started = time.perf_counter_ns()
-        owned = self._channel.ask(Own(layout=layout), timeout_s)
+        owned = self._channel.ask(wire.Own(layout=layout), timeout_s)
         return owned, (time.perf_counter_ns() - started) / 1e6
 
     def _end_of_calls(self, timeout_s: float, *, late: bool) -> JsonObject:
         """The answer to a run; with `late`, the process may still say before it that its calls are queued."""
         received = self._channel.receive(timeout_s)
-        if late and received.get("op") == Queued.op:
+        if late and received.get("op") == wire.Queued.op:
             received = self._channel.receive(timeout_s)
         return received
 
-    def _collect(self, request: Collect, timeout_s: float) -> tuple[Collected, float]:
+    def _collect(self, request: wire.Collect, timeout_s: float) -> tuple[wire.Collected, float]:
         line = encoded(request.to_json())
         started = time.perf_counter_ns()
         self._channel.send(line)
         self._channel.thaw()
         received = self._channel.receive(timeout_s)
         collect_ms = (time.perf_counter_ns() - started) / 1e6
-        return self._channel.read(received, Collected), collect_ms
+        return self._channel.read(received, wire.Collected), collect_ms

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 from kernelwright.evaluator.analysis.sanitizer_words import words_of_code
 from kernelwright.evaluator.building.build_request import InvalidRequest, parse_request
+from kernelwright.evaluator.ipc import driver_requests
 from kernelwright.evaluator.ipc.channel import (
     Channel,
     ChannelClosed,
@@ -16,13 +17,6 @@ from kernelwright.evaluator.ipc.channel import (
     encoded,
 )
 from kernelwright.evaluator.ipc.contestant_messages import Built, Failed, RequestBuild
-from kernelwright.evaluator.ipc.driver_requests import (
-    BuildFinished,
-    BuildLibrary,
-    Freeze,
-    Kill,
-    Thaw,
-)
 from kernelwright.evaluator.ipc.messages import A_co, M, Request, answers_to, decode
 from kernelwright.evaluator.referee.worker.candidate_failure import (
     BuildTally,
@@ -73,12 +67,11 @@ class WorkerChannel:
 
     def ask(self, request: Request[A_co], timeout_s: float, fds: Sequence[int] = ()) -> A_co:
         """Send a request and wait for its answer."""
-        self.send(encoded(request.to_json()), fds)
-        return self.read(self.receive(timeout_s), *answers_to(type(request)))
+        return self.post(request, timeout_s, fds)()
 
-    def post(self, request: Request[A_co], timeout_s: float) -> Callable[[], A_co]:
+    def post(self, request: Request[A_co], timeout_s: float, fds: Sequence[int] = ()) -> Callable[[], A_co]:
         """Send a request; return what waits for its answer, before which nothing else may be asked."""
-        self.send(encoded(request.to_json()))
+        self.send(encoded(request.to_json()), fds)
         return lambda: self.read(self.receive(timeout_s), *answers_to(type(request)))
 
     def send(self, line: bytes, fds: Sequence[int] = ()) -> None:
@@ -121,14 +114,14 @@ class WorkerChannel:
         """Stop every task of the process, unless it is stopped."""
         if not self.frozen:
             began = time.perf_counter()
-            self._driver.ask(Freeze(id=self.id))
+            self._driver.ask(driver_requests.Freeze(id=self.id))
             self.frozen = True
             self.freezing_ms += (time.perf_counter() - began) * 1e3
 
     def thaw(self) -> None:
         """Let it run, unless it runs."""
         if self.frozen:
-            self._driver.ask(Thaw(id=self.id))
+            self._driver.ask(driver_requests.Thaw(id=self.id))
             self.frozen = False
 
     def _next(self, deadline: float, timeout_s: float) -> JsonObject:
@@ -156,7 +149,7 @@ class WorkerChannel:
         self._deadline += more
         return min(more, time.monotonic() - began)
 
-    def _build(self, received: JsonObject) -> BuildFinished:
+    def _build(self, received: JsonObject) -> driver_requests.BuildFinished:
         """The driver's answer to a build request; it sees none that is not well formed."""
         try:
             request = decode(received, RequestBuild).request
@@ -164,14 +157,14 @@ class WorkerChannel:
         except ChannelGarbled as error:
             raise self._garbled(error) from None
         except InvalidRequest as error:
-            return BuildFinished(ok=False, log=f"not a valid build: {error}")
+            return driver_requests.BuildFinished(ok=False, log=f"not a valid build: {error}")
         for text in (*wanted.cpp_sources, *wanted.cuda_sources, *wanted.files.values()):
             self.builds.sanitizer_words.update(word for _, word in words_of_code(text))
-        return self._driver.ask(BuildLibrary(id=self.id, request=request))
+        return self._driver.ask(driver_requests.BuildLibrary(id=self.id, request=request))
 
     def _dead(self) -> CandidateFailed:
         self.lost = True
-        return death_of(self._driver.ask(Kill(id=self.id, ended=True)))
+        return death_of(self._driver.ask(driver_requests.Kill(id=self.id, ended=True)))
 
     def _garbled(self, error: ChannelGarbled) -> CandidateFailed:
         self.lost = True

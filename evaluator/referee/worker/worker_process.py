@@ -11,9 +11,9 @@ from kernelwright.evaluator.devices import Block, Device
 from kernelwright.evaluator.devices.policy import MEMORY_WAIT_S
 from kernelwright.evaluator.ipc.contestant_messages import Attach, Detach, Listening, Setup
 from kernelwright.evaluator.ipc.driver_requests import Kill, Peek, Start
+from kernelwright.evaluator.referee.worker import policy
 from kernelwright.evaluator.referee.worker.candidate_failure import CandidateFailed
 from kernelwright.evaluator.referee.worker.driver_link import DriverLink
-from kernelwright.evaluator.referee.worker.policy import START_S
 from kernelwright.evaluator.referee.worker.timed_run import CallRunner
 from kernelwright.evaluator.referee.worker.worker_channel import WorkerChannel
 from kernelwright.evaluator.schema.evaluation import Status
@@ -44,9 +44,7 @@ class WorkerProcess(WorkerChannel):
         self._memory: int | None = None
         """A descriptor of its memory, once that was looked at."""
 
-    def begin_setup(
-        self, *, device: str, threads: int, math: str, sharing: str | None = None
-    ) -> Callable[[], float]:
+    def begin_setup(self, request: Setup) -> Callable[[], float]:
         """Once it has started, begin to choose device, threads and precision flags; unless that was done.
 
         Returns what waits for that, and tells the seconds waited for the device, which opening it on a GPU
@@ -54,10 +52,9 @@ class WorkerProcess(WorkerChannel):
         """
         if self._is_set_up:
             return lambda: 0.0
-        self.read(self.receive(START_S), Listening)
-        waited_s = self._driver.ensure_held() if device.startswith("cuda") else 0.0
-        request = Setup(device=device, threads=threads, math=math, sharing=sharing)
-        answer = self.post(request, START_S)
+        self.read(self.receive(policy.START_S), Listening)
+        waited_s = self._driver.ensure_held() if request.device.startswith("cuda") else 0.0
+        answer = self.post(request, policy.START_S)
 
         def finish() -> float:
             answer()
@@ -105,13 +102,13 @@ class WorkerProcess(WorkerChannel):
         first = len(self.blocks)
         self.blocks += blocks
         fds = [fd for block in blocks for fd in block.fds()]
-        self.ask(Attach(blocks=descriptors), START_S, fds)
+        self.ask(Attach(blocks=descriptors), policy.START_S, fds)
         return list(range(first, len(self.blocks)))
 
     def detach(self, layout: str, blocks: list[int]) -> None:
         """Free blocks that only a layout of this process lies in."""
         try:
-            self.ask(Detach(layout=layout, blocks=blocks), START_S)
+            self.ask(Detach(layout=layout, blocks=blocks), policy.START_S)
         finally:
             for block in blocks:
                 self.blocks[block].close()

@@ -20,7 +20,7 @@ from kernelwright.evaluator.contestant.exceptions import CompilerPatterns
 from kernelwright.evaluator.contestant.executor import Contestant
 from kernelwright.evaluator.devices.cpu import CpuDevice
 from kernelwright.evaluator.ipc import driver_requests as wire
-from kernelwright.evaluator.ipc.channel import Channel, ChannelError, JsonObject
+from kernelwright.evaluator.ipc.channel import Channel, JsonObject
 from kernelwright.evaluator.ipc.contestant_messages import Setup
 from kernelwright.evaluator.ipc.messages import Done
 from kernelwright.evaluator.ipc.referee_messages import Open
@@ -30,6 +30,7 @@ from kernelwright.evaluator.referee.outcome import Outcome
 from kernelwright.evaluator.referee.server import RefereeServer
 from kernelwright.evaluator.referee.worker.driver_link import DriverLink
 from kernelwright.evaluator.schema.config import EvaluationConfig
+from tests.evaluator.referee.thread_driver import play
 
 QUICK = EvaluationConfig(device="cpu", baselines=("eager",), target_ms=1, max_turns=4, threads=1)
 UNTIMED = QUICK.model_copy(update={"measure": False})
@@ -69,7 +70,8 @@ class InProcessDriver(DriverLink):
         self.asked.append(request)
         ours, theirs = map(Channel, socket.socketpair())
         make = ThreadContestant if request.role == "baseline" else self.candidate
-        threading.Thread(target=_serve, args=(make(theirs, self._patterns), theirs), daemon=True).start()
+        contestant = make(theirs, self._patterns)
+        threading.Thread(target=play, args=(theirs, lambda _: contestant.serve()), daemon=True).start()
         self._channels.append(ours)
         return wire.Started(id=len(self.asked), set_up=False), ours
 
@@ -152,12 +154,3 @@ def opened(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Opener]:
     yield open_problem
     for each in made:
         each.driver.hang_up()
-
-
-def _serve(contestant: Contestant, channel: Channel) -> None:
-    try:
-        contestant.serve()
-    except ChannelError:
-        pass
-    finally:
-        channel.close()

@@ -61,14 +61,23 @@ class _Timer:
 
 
 def _timers(
-    *, call_ms: float, fits: int, claimed_ms: float | None = None
+    *, call_ms: float, fits: int, claimed_ms: float | None = None, kind: type[_Timer] = _Timer
 ) -> Callable[[int, bool], InterleavedTimer]:
     claimed_ms = call_ms if claimed_ms is None else claimed_ms
 
     def timer(count: int, queued: bool) -> Any:
-        return _Timer(count, queued, call_ms=call_ms, claimed_ms=claimed_ms, fits=fits)
+        return kind(count, queued, call_ms=call_ms, claimed_ms=claimed_ms, fits=fits)
 
     return timer
+
+
+def _noting(probed: list[int]) -> type[_Timer]:
+    class Probed(_Timer):
+        def probe(self, buffers: CallBuffers) -> tuple[float, bool]:
+            probed.append(self.count)
+            return super().probe(buffers)
+
+    return Probed
 
 
 def _baselines(
@@ -192,16 +201,8 @@ class _Staircase(_Timer):
 
 def test_a_queue_known_to_be_shorter_is_not_tried_again():
     probed: list[int] = []
-
-    class Probed(_Timer):
-        def probe(self, buffers: CallBuffers) -> tuple[float, bool]:
-            probed.append(self.count)
-            return super().probe(buffers)
-
-    def timer(count: int, queued: bool) -> InterleavedTimer:
-        return cast(InterleavedTimer, Probed(count, queued, call_ms=0.01, claimed_ms=0.01, fits=300))
-
-    buffers, sizer = _buffers(), BatchSizer(timer, kind="cuda", most=MOST)
+    timers = _timers(call_ms=0.01, fits=300, kind=_noting(probed))
+    buffers, sizer = _buffers(), BatchSizer(timers, kind="cuda", most=MOST)
     assert sizer.queueable(buffers, 1024) == 256
     assert sizer.queueable(buffers, 1024) == 256
     assert probed == [1024, 512, 256]
@@ -237,11 +238,8 @@ def test_who_is_slower_behind_a_gate_is_not_queued(launched_ms):
         def probe(self, buffers: CallBuffers) -> tuple[float, bool]:
             return super().probe(buffers) if self.queued else (launched_ms, False)
 
-    def timer(count: int, queued: bool) -> InterleavedTimer:
-        return cast(InterleavedTimer, Handing(count, queued, call_ms=0.1, claimed_ms=0.1, fits=5000))
-
-    buffers = _buffers()
-    BatchSizer(timer, kind="cuda", most=MOST).size(buffers, None)
+    buffers, timers = _buffers(), _timers(call_ms=0.1, fits=5000, kind=Handing)
+    BatchSizer(timers, kind="cuda", most=MOST).size(buffers, None)
     assert (buffers.gate is None) == (launched_ms < 0.09)
 
 
@@ -277,16 +275,8 @@ def test_a_guess_at_a_queue_that_leaves_batches_short_is_put_to_the_test(call_ms
 
 def test_a_call_as_long_as_a_batch_is_probed_once():
     probed: list[int] = []
-
-    class Probed(_Timer):
-        def probe(self, buffers: CallBuffers) -> tuple[float, bool]:
-            probed.append(self.count)
-            return super().probe(buffers)
-
-    def timer(count: int, queued: bool) -> InterleavedTimer:
-        return cast(InterleavedTimer, Probed(count, queued, call_ms=60.0, claimed_ms=60.0, fits=0))
-
-    assert BatchSizer(timer, kind="cuda", most=MOST).size(_buffers(gated=False), None) == 1
+    timers = _timers(call_ms=60.0, fits=0, kind=_noting(probed))
+    assert BatchSizer(timers, kind="cuda", most=MOST).size(_buffers(gated=False), None) == 1
     assert probed == [1]
 
 
@@ -309,9 +299,6 @@ def test_a_call_that_once_is_not_queued_in_time_is_queued_again(failures, queues
         def probe(self, buffers: CallBuffers) -> tuple[float, bool]:
             return 1.0, self.queued and ends.pop(0)
 
-    def timer(count: int, queued: bool) -> Any:
-        return Delayed(count, queued, call_ms=1.0, claimed_ms=1.0, fits=MOST)
-
-    buffers = _buffers()
-    assert BatchSizer(timer, kind="cuda", most=MOST).probe(buffers, 1) == (1.0, 1)
+    buffers, timers = _buffers(), _timers(call_ms=1.0, fits=MOST, kind=Delayed)
+    assert BatchSizer(timers, kind="cuda", most=MOST).probe(buffers, 1) == (1.0, 1)
     assert (buffers.gate is not None) == queues

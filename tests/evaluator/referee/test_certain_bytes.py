@@ -7,17 +7,12 @@ from torch import nn
 
 from kernelwright.evaluator.referee.checks.roofline import certain_bytes
 from kernelwright.evaluator.referee.reference.reference import Arguments
+from tests.evaluator.referee.references import call_of
 
 
 def certain(forward, *leaves: torch.Tensor) -> int:
     """Certain bytes of a function of tensors."""
-
-    class Model(nn.Module):
-        def forward(self, *arguments):
-            return forward(*arguments)
-
-    tree = {"k": "list", "v": [{"k": "tensor", "i": index} for index in range(len(leaves))]}
-    return certain_bytes(Model(), Arguments(tree, {"k": "dict", "v": []}, list(leaves)))
+    return certain_bytes(*call_of(forward, *leaves))
 
 
 def test_an_elementwise_function_reads_and_writes_everything():

@@ -1,14 +1,11 @@
-import random
-
 import pytest
 import torch
 
 from kernelwright.evaluator.referee.correctness.comparison import Outputs, _nearest, compare, compare_change
 from kernelwright.evaluator.referee.correctness.discontinuities import Discontinuities, Values
 from kernelwright.evaluator.referee.correctness.op_trace import ReductionTerms
-from kernelwright.evaluator.referee.correctness.trials import TrialPool
-from kernelwright.evaluator.referee.reference.reference import Reference
 from tests.benchmarks.support.products import HONEST, NARROW
+from tests.evaluator.referee.references import pool_of
 from tests.evaluator.referee.timed_trials import LOOSE, made_trial
 
 MATMUL = """
@@ -33,8 +30,7 @@ def get_inputs():
 
 
 def trials(source, math="fp32"):
-    reference = Reference("p", source, {}, device=torch.device("cpu"), dtype="as_is")
-    return TrialPool(reference, math=math, secret=random.Random(3)).draws[0].trials
+    return pool_of(source, 3, math=math).draws[0].trials
 
 
 def right(trial, output):
@@ -143,8 +139,7 @@ def test_a_mismatch_is_described_alike_in_parts_and_in_one(products, monkeypatch
     output[3, 40:] += 2.0
     output[60] = float("inf")
     whole = compare(trial.expected, [output], limit=trial.limit, trial="t").mismatch
-    for module in ("comparison", "groups"):
-        monkeypatch.setattr(f"kernelwright.evaluator.referee.correctness.{module}.CHUNK_ELEMENTS", 100)
+    monkeypatch.setattr("kernelwright.evaluator.referee.correctness.policy.CHUNK_ELEMENTS", 100)
     assert compare(trial.expected, [output], limit=trial.limit, trial="t").mismatch == whole
     assert whole is not None
     assert whole.wrong == 8 + 48
@@ -233,8 +228,7 @@ def get_inputs():
 @pytest.mark.parametrize("dtype", ["", ".bfloat16()", ".half()"])
 def test_trials_of_few_terms_hold_no_zeros_and_tell_narrow_weights(dtype):
     source = LINEAR.format(dtype=dtype)
-    reference = Reference("p", source, {}, device=torch.device("cpu"), dtype="as_is")
-    draw = TrialPool(reference, math="fp32", secret=random.Random(3)).draws[0]
+    draw = pool_of(source, 3).draws[0]
     trial = next(trial for trial in draw.trials if trial.name == "few_terms")
     (x,), weight = trial.arguments.leaves, draw.model.weight.detach()
     assert not (x == 0).any()

@@ -1,15 +1,11 @@
 """What looks like a flaw on plain inputs and initial weights is one if it passes every trial, too."""
 
-import random
-
 import pytest
-import torch
 
 from kernelwright.evaluator.referee.correctness.op_trace import trace_call
 from kernelwright.evaluator.referee.correctness.tolerance import expect, limit
-from kernelwright.evaluator.referee.correctness.trials import TrialPool
 from kernelwright.evaluator.referee.problem_check.confirmation import confirmed
-from kernelwright.evaluator.referee.problem_check.half_precision import HalfPrecisionCheck
+from kernelwright.evaluator.referee.problem_check.half_precision import of_half_precision
 from kernelwright.evaluator.referee.problem_check.sensitivity import Sensitivity
 from kernelwright.evaluator.referee.problem_check.trivial_answers import (
     Examiner,
@@ -18,6 +14,7 @@ from kernelwright.evaluator.referee.problem_check.trivial_answers import (
     of_values,
 )
 from kernelwright.evaluator.referee.reference.reference import Reference
+from tests.evaluator.referee.references import pool_of, reference_of
 
 PROBLEM = """
 import torch
@@ -41,9 +38,9 @@ LAST = "self.last = nn.Linear(48, 48, bias=False); nn.init.zeros_(self.last.weig
 def _found(setup: str, forward: str, inputs: str) -> tuple[set[str], set[str]]:
     """Names of flaws that are suspected, and of those that are confirmed."""
     source = PROBLEM.format(setup=setup, forward=forward, inputs=inputs)
-    reference = Reference("p", source, {}, device=torch.device("cpu"), dtype="as_is")
+    reference = reference_of(source)
     suspicions = _suspicions(reference)
-    pool = TrialPool(reference, math="fp32", secret=random.Random(1))
+    pool = pool_of(reference, 1)
     flaws = confirmed(suspicions, pool, reference)
     return {suspicion.flaw.name for suspicion in suspicions}, {flaw.name for flaw in flaws}
 
@@ -59,7 +56,7 @@ def _suspicions(reference: Reference) -> list[Suspicion]:
         *of_identity(examiner, arguments)[0],
         *sensitivity.of_inputs(drawn),
         *sensitivity.of_parameters(other),
-        *HalfPrecisionCheck(reference, seed=2, trace=trace).of(arguments, examiner),
+        *of_half_precision(reference, arguments, examiner, seed=2, trace=trace)[0],
     ]
 
 

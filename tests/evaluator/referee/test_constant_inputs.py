@@ -8,16 +8,15 @@ import pytest
 import torch
 
 from kernelwright.evaluator.ipc.tensor_layout import place, stacked
-from kernelwright.evaluator.referee.correctness.trials import TrialPool
 from kernelwright.evaluator.referee.reference.constant_inputs import (
     ConstantInputs,
     variation_seed,
     variations,
 )
-from kernelwright.evaluator.referee.reference.reference import Reference
 from kernelwright.evaluator.referee.timing.timed_inputs import TimedInputs
 from kernelwright.evaluator.schema.evaluation import Status, Verification
 from tests.evaluator.referee.in_process import QUICK, UNTIMED, Opener, opened
+from tests.evaluator.referee.references import pool_of
 
 __all__ = ["opened"]
 
@@ -45,11 +44,6 @@ KINDS = {
     "halves": torch.full((7, 9), 0.5),
     "grid": torch.linspace(-1, 1, 33),
 }
-
-
-def _pool(source: str) -> TrialPool:
-    reference = Reference("p", source, {}, device=torch.device("cpu"), dtype="as_is")
-    return TrialPool(reference, math="fp32", secret=random.Random(5))
 
 
 def _new(body: str) -> str:
@@ -133,7 +127,7 @@ def test_only_what_every_draw_repeats_is_constant() -> None:
 
 
 def test_numbers_are_noise_in_every_draw_and_masks_in_trials_of_their_own() -> None:
-    pool = _pool(PROBLEM)
+    pool = pool_of(PROBLEM, 5)
     assert pool.constant.found == (1, 2)
     trials = {trial.name: trial.arguments.leaves for trial in pool.draws[0].trials}
     assert [name for name, leaves in trials.items() if not leaves[1].all()] == ["constant_inputs"]
@@ -157,7 +151,7 @@ def test_what_is_not_finite_is_left_and_recorded(opened: Opener) -> None:
 
 
 def test_some_calls_of_a_turn_that_is_not_scored_have_other_masks() -> None:
-    pool = _pool(PROBLEM)
+    pool = pool_of(PROBLEM, 5)
     inputs = TimedInputs(pool.starts(), pool.fresh, secret=random.Random(1), constant=pool.constant)
     slots, size = place(pool.bases[0].arguments.leaves, count=8, block=0)
     memory = torch.zeros(size, dtype=torch.uint8)

@@ -10,7 +10,7 @@ from kernelwright.evaluator.referee.correctness.comparison import compare
 from kernelwright.evaluator.referee.correctness.op_trace import trace_call
 from kernelwright.evaluator.referee.correctness.trials import TrialPool
 from kernelwright.evaluator.referee.correctness.verification import poison
-from kernelwright.evaluator.referee.problem_check.half_precision import HalfPrecisionCheck
+from kernelwright.evaluator.referee.problem_check.half_precision import of_half_precision
 from kernelwright.evaluator.referee.problem_check.inspection import known_flaws
 from kernelwright.evaluator.referee.problem_check.sensitivity import Sensitivity
 from kernelwright.evaluator.referee.problem_check.trivial_answers import Examiner, of_identity, of_values
@@ -20,6 +20,7 @@ from kernelwright.evaluator.referee.timing.tamper_checks import MemorySample
 from kernelwright.evaluator.referee.timing.timed_inputs import TimedInputs
 from kernelwright.evaluator.referee.timing.timed_outputs import TimedOutputs
 from tests.evaluator.referee.pretending import pretended
+from tests.evaluator.referee.references import pool_of
 
 pytestmark = pytest.mark.skipif(torch.version.cuda is not None, reason="this torch knows real GPUs")
 
@@ -125,7 +126,7 @@ def test_timed_calls_are_fed_and_checked_on_the_device(gpu, source):
 
 def test_problems_are_vetted_on_the_device(gpu):
     reference = Reference("p", OF_EVERY_KIND, {}, device=gpu, dtype="as_is")
-    pool = TrialPool(reference, math="fp32", secret=random.Random(5))
+    pool = pool_of(reference, 5)
     (base, other), model = pool.bases, pool.draws[0].model
     examiner = Examiner(base.expected, base.limit)
     list(of_values(examiner, pool.draws[1].trials[0].expected.output))
@@ -134,4 +135,4 @@ def test_problems_are_vetted_on_the_device(gpu):
     list(sensitivity.of_inputs(other.arguments))
     list(sensitivity.of_parameters(pool.draws[1].model))
     trace = trace_call(reference, model, base.arguments)
-    list(HalfPrecisionCheck(reference, seed=11, trace=trace).of(base.arguments, examiner))
+    of_half_precision(reference, base.arguments, examiner, seed=11, trace=trace)

@@ -8,9 +8,9 @@ from torch import nn
 
 from kernelwright.evaluator.contestant.state import collect_state
 from kernelwright.evaluator.referee.reference.effects import Effects, find_effects
-from kernelwright.evaluator.referee.reference.reference import Reference
 from kernelwright.evaluator.schema.evaluation import Status, Verification
 from tests.evaluator.referee.in_process import QUICK, UNTIMED, Opener, opened
+from tests.evaluator.referee.references import reference_of
 
 __all__ = ["opened"]
 
@@ -51,15 +51,11 @@ def _new(problem: str, *changes: tuple[str, str]) -> str:
     return source
 
 
-def _reference(source: str) -> Reference:
-    return Reference("p", source, {}, device=torch.device("cpu"), dtype="as_is")
-
-
 def test_effects_are_found_by_calling() -> None:
-    assert _reference(IN_PLACE).effects == Effects(inputs=(0, 2, 3))
-    assert _reference(STATEFUL).effects == Effects(state=("average", "calls"))
+    assert reference_of(IN_PLACE).effects == Effects(inputs=(0, 2, 3))
+    assert reference_of(STATEFUL).effects == Effects(state=("average", "calls"))
     hidden = STATEFUL.replace("self.average.lerp_(x.mean(0), 0.1)", "self.weight.data.mul_(0.5)")
-    assert _reference(hidden).effects.state == ("weight", "calls")
+    assert reference_of(hidden).effects.state == ("weight", "calls")
 
 
 def test_a_mask_made_in_the_first_call_is_no_effect() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-
 import pytest
 import torch
 from torch import nn
@@ -11,9 +9,9 @@ from torch import nn
 from kernelwright.evaluator.ipc.model_init import give
 from kernelwright.evaluator.ipc.model_state import named_state
 from kernelwright.evaluator.referee.correctness.trials import TrialPool
-from kernelwright.evaluator.referee.reference.reference import Reference
 from kernelwright.evaluator.schema.evaluation import Status
 from tests.evaluator.referee.in_process import UNTIMED, Opener, opened
+from tests.evaluator.referee.references import pool_of
 
 __all__ = ["opened"]
 
@@ -43,8 +41,7 @@ MADE = {
 
 def _pool(made: str, used: str = "+ self.held * x") -> TrialPool:
     source = PROBLEM.format(made=made, used=used)
-    reference = Reference("p", source, {}, device=torch.device("cpu"), dtype="as_is")
-    return TrialPool(reference, math="fp32", secret=random.Random(2))
+    return pool_of(source, 2)
 
 
 @pytest.mark.parametrize("made", MADE.values(), ids=MADE)

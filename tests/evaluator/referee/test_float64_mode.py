@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import subprocess
 import sys
 
@@ -10,11 +9,12 @@ import pytest
 import torch
 
 from kernelwright.evaluator.referee.correctness.comparison import compare
-from kernelwright.evaluator.referee.correctness.tolerance import UNIT_ROUNDOFF
+from kernelwright.evaluator.referee.correctness.policy import UNIT_ROUNDOFF
 from kernelwright.evaluator.referee.correctness.trial_cache import Trial
 from kernelwright.evaluator.referee.correctness.trials import TrialPool
 from kernelwright.evaluator.referee.reference.float64_mode import Float64Mode
 from kernelwright.evaluator.referee.reference.reference import Reference
+from tests.evaluator.referee.references import pool_of, reference_of
 
 SOURCE = """
 import torch
@@ -47,8 +47,8 @@ GIVEN_HALF = ("widened at the end", "into memory made before", "summed in a type
 def _pool(name: str) -> tuple[Reference, TrialPool]:
     dtype = ", dtype=torch.bfloat16" if name in GIVEN_HALF else ""
     source = SOURCE.format(body=HALVED[name], dtype=dtype)
-    reference = Reference("p", source, {}, device=torch.device("cpu"), dtype="as_is")
-    return reference, TrialPool(reference, math="fp32", secret=random.Random(3))
+    reference = reference_of(source)
+    return reference, pool_of(reference, 3)
 
 
 @pytest.mark.parametrize("name", HALVED)
@@ -88,9 +88,7 @@ def test_the_limit_is_that_of_half_precision(name: str) -> None:
 
 def test_without_half_precision_limits_stay() -> None:
     body = "h = self.one(x.float()); return self.two(h.to(torch.float32))"
-    source = SOURCE.format(body=body, dtype="")
-    reference = Reference("p", source, {}, device=torch.device("cpu"), dtype="as_is")
-    pool = TrialPool(reference, math="fp32", secret=random.Random(3))
+    pool = pool_of(SOURCE.format(body=body, dtype=""), 3)
     trial = pool.bases[0]
     assert pool.trace.half is None
     assert trial.expected.halves == [None]
@@ -101,9 +99,7 @@ def test_without_half_precision_limits_stay() -> None:
 
 def test_eight_bits_are_meant() -> None:
     body = "return self.one((4 * x).to(torch.float8_e4m3fn).to(torch.bfloat16).float())"
-    source = SOURCE.format(body=body, dtype="")
-    reference = Reference("p", source, {}, device=torch.device("cpu"), dtype="as_is")
-    pool = TrialPool(reference, math="fp32", secret=random.Random(3))
+    pool = pool_of(SOURCE.format(body=body, dtype=""), 3)
     trial = pool.bases[0]
     assert trial.expected.in_double
     unquantized = pool.draws[0].model.get_submodule("one")(4 * trial.arguments.leaves[0]).detach()
@@ -136,9 +132,7 @@ def _double(trial: Trial) -> list[torch.Tensor]:
 
 def test_what_roundings_took_off_is_an_answer() -> None:
     body = "h = x.bfloat16().float(); return h, (x - h).bfloat16().float()"
-    source = SOURCE.format(body=body, dtype="")
-    reference = Reference("p", source, {}, device=torch.device("cpu"), dtype="as_is")
-    pool = TrialPool(reference, math="fp32", secret=random.Random(3))
+    pool = pool_of(SOURCE.format(body=body, dtype=""), 3)
     trial = pool.bases[0]
     assert pool.trace.keeps_roundings
     own = trial.expected.output.leaves

@@ -7,21 +7,15 @@ import torch
 from torch import nn
 
 from kernelwright.evaluator.referee.reference.flop_counter import OpCounts, count, count_problem_work
-from kernelwright.evaluator.referee.reference.reference import Arguments
 from kernelwright.evaluator.schema.errors import ProblemError
+from tests.evaluator.referee.references import call_of
 
 HEAD = "import torch\nfrom torch import nn\n"
 
 
 def counted(forward, *leaves: torch.Tensor) -> OpCounts:
     """The work of a function of tensors."""
-
-    class Model(nn.Module):
-        def forward(self, *arguments):
-            return forward(*arguments)
-
-    tree = {"k": "list", "v": [{"k": "tensor", "i": index} for index in range(len(leaves))]}
-    return count(Model(), Arguments(tree, {"k": "dict", "v": []}, list(leaves)))
+    return count(*call_of(forward, *leaves))
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ import torch
 
 from kernelwright.evaluator.ipc.tensor_layout import place, stacked
 from kernelwright.evaluator.referee.correctness.comparison import compare
-from kernelwright.evaluator.referee.correctness.trials import TrialPool
 from kernelwright.evaluator.referee.reference.input_structure import (
     keeper,
     kept_in_order,
@@ -15,9 +14,9 @@ from kernelwright.evaluator.referee.reference.input_structure import (
     symmetric,
     variable,
 )
-from kernelwright.evaluator.referee.reference.reference import Reference
 from kernelwright.evaluator.referee.timing.timed_inputs import TimedInputs
 from kernelwright.evaluator.referee.timing.timed_outputs import TimedOutputs
+from tests.evaluator.referee.references import pool_of
 
 HEAD = "import torch\nfrom torch import nn\n\nclass Model(nn.Module):\n    def forward(self, *x):\n"
 NO_INIT = "\ndef get_init_inputs():\n    return []\n"
@@ -45,14 +44,9 @@ SORTED = (
 )
 
 
-def _pool(source: str) -> TrialPool:
-    reference = Reference("p", source, {}, device=torch.device("cpu"), dtype="as_is")
-    return TrialPool(reference, math="fp32", secret=random.Random(11))
-
-
 @pytest.mark.parametrize("kind", PAIRS)
 def test_trials_and_timed_calls_keep_the_structure_of_inputs(kind):
-    pool = _pool(PRODUCT + PAIRS[kind])
+    pool = pool_of(PRODUCT + PAIRS[kind], 11)
     inputs = TimedInputs(pool.starts(), pool.fresh, secret=random.Random(4))
     slots, size = place(pool.bases[0].arguments.leaves, count=2, block=0)
     memory = torch.zeros(size, dtype=torch.uint8)
@@ -66,7 +60,7 @@ def test_trials_and_timed_calls_keep_the_structure_of_inputs(kind):
 
 
 def test_whole_numbers_of_mixed_inputs_never_come_again():
-    pool = _pool(GATHERED)
+    pool = pool_of(GATHERED, 11)
     inputs = TimedInputs(pool.starts(), pool.fresh, secret=random.Random(4))
     slots, size = place(pool.bases[0].arguments.leaves, count=8, block=0)
     memory = torch.zeros(size, dtype=torch.uint8)
@@ -102,7 +96,7 @@ def test_rows_that_repeat_nothing_or_one_number_are_varied_at_will():
 
 
 def test_equal_values_may_be_sorted_either_way_and_others_not():
-    pool = _pool(SORTED)
+    pool = pool_of(SORTED, 11)
     trial = pool.bases[0]
     values = trial.arguments.leaves[0]
     other = values.flip(-1).sort(descending=True, stable=True).indices
@@ -120,7 +114,7 @@ def test_answers_to_whole_numbers_are_held_to_the_usual_error():
         "    def forward(self, x):\n        return self.table(x)\n"
         f"{NO_INIT}\ndef get_inputs():\n    return [torch.randint(0, 50, (40,))]\n"
     )
-    pool = _pool(source)
+    pool = pool_of(source, 11)
     inputs = TimedInputs(pool.starts(), pool.fresh, secret=random.Random(4))
     assert inputs.whole_draws
     outputs = TimedOutputs(inputs, limit=192.0)
@@ -159,7 +153,7 @@ def test_a_few_boundaries_stay_in_order_in_trials_and_timed_calls_and_other_inpu
         "def get_inputs():\n"
         "    return [torch.randn(16, 64), torch.rand(5).sort().values, torch.rand(2)]\n"
     )
-    pool = _pool(source)
+    pool = pool_of(source, 11)
     inputs = TimedInputs(pool.starts(), pool.fresh, secret=random.Random(4))
     slots, size = place(pool.bases[0].arguments.leaves, count=4, block=0)
     memory = torch.zeros(size, dtype=torch.uint8)

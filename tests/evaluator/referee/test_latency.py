@@ -8,6 +8,7 @@ import torch
 from kernelwright.evaluator.referee.reference.latency import fewer_threads
 from kernelwright.evaluator.referee.reference.reference import Reference
 from kernelwright.evaluator.schema.errors import ProblemError
+from tests.evaluator.referee.references import reference_of
 
 SOURCE = """
 import time
@@ -21,7 +22,7 @@ def get_inputs():
 
 
 def _reference(body: str) -> Reference:
-    return Reference("p", SOURCE.format(body=body), {}, device=torch.device("cpu"), dtype="as_is")
+    return reference_of(SOURCE.format(body=body))
 
 
 @pytest.fixture(autouse=True)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import functools
 import os
-import socket
-import threading
 import time
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -16,40 +14,34 @@ import torch
 
 from kernelwright.evaluator.devices import Block, Device
 from kernelwright.evaluator.devices.cpu import CpuDevice
-from kernelwright.evaluator.ipc.channel import Channel, ChannelError
+from kernelwright.evaluator.ipc.channel import Channel
 from kernelwright.evaluator.ipc.contestant_messages import Collect, Collected, Failed, Owned, Queued, Ran, Run
-from kernelwright.evaluator.ipc.driver_requests import Ended, Freeze, Kill, Role, Start, Started, Thaw
+from kernelwright.evaluator.ipc.driver_requests import Freeze, Role, Start, Thaw
 from kernelwright.evaluator.ipc.messages import Done, Message
 from kernelwright.evaluator.referee.worker import policy
 from kernelwright.evaluator.referee.worker.candidate_failure import CandidateFailed
-from kernelwright.evaluator.referee.worker.driver_link import DriverLink
 from kernelwright.evaluator.referee.worker.launch_gate import LaunchGate, gate
 from kernelwright.evaluator.referee.worker.timed_run import RunResult, TimedRun
 from kernelwright.evaluator.referee.worker.worker_process import WorkerProcess
 from kernelwright.evaluator.schema.evaluation import Status
+from tests.evaluator.referee.thread_driver import ThreadDriver
 
 RUN = Run(layout="time", model="m", first=0, count=4)
 RAN = Ran(inner_ms=1.0, places="")
 COLLECTED = Collected(kind="", complaint="")
 
 
-class _Driver(DriverLink):
-    """Starts a process that is a thread here; stopping and waking it is only noted."""
+class _Driver(ThreadDriver):
+    """Stopping and waking its process is only noted."""
 
     def __init__(self, behave: Callable[[Channel], None], events: list[str]) -> None:
         self._events = events
-        ours, theirs = socket.socketpair()
-        self._ours = Channel(ours)
-        threading.Thread(target=_live, args=(Channel(theirs), behave), daemon=True).start()
-
-    def start(self, request: Start) -> tuple[Started, Channel]:
-        return Started(id=1, set_up=False), self._ours
+        super().__init__(behave)
 
     def ask(self, request: Any) -> Any:
         if isinstance(request, Freeze | Thaw):
             self._events.append(request.op)
-        ended = Ended(returncode=0, signal=None, out_of_memory=False, reason="", timed_out=False)
-        return ended if isinstance(request, Kill) else Done()
+        return super().ask(request)
 
 
 def _worker(
@@ -57,15 +49,6 @@ def _worker(
 ) -> WorkerProcess:
     shared = cast(Device, SimpleNamespace(torch_device=torch.device(device)))
     return WorkerProcess(_Driver(behave, events), shared, Start(role=role))
-
-
-def _live(channel: Channel, behave: Callable[[Channel], None]) -> None:
-    try:
-        behave(channel)
-    except ChannelError:
-        pass
-    finally:
-        channel.close()
 
 
 def _says(

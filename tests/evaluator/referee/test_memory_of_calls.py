@@ -13,7 +13,7 @@ from kernelwright.evaluator.referee.timing import timing_session
 from kernelwright.evaluator.referee.timing.baseline.measured_baselines import Baselines
 from kernelwright.evaluator.referee.timing.speedup import BaselineFacts
 from kernelwright.evaluator.referee.timing.timing_session import TimingSession
-from kernelwright.evaluator.referee.worker import quiet_device
+from kernelwright.evaluator.referee.worker import policy, quiet_device
 from kernelwright.evaluator.referee.worker.launch_gate import LaunchGate
 from kernelwright.evaluator.referee.worker.setup import ProblemContext
 from kernelwright.evaluator.referee.worker.worker_process import WorkerProcess
@@ -98,7 +98,7 @@ def test_a_worker_is_stopped_while_its_referee_has_given_the_device_away(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     worker, events = _Worker(), []
-    monkeypatch.setattr(quiet_device, "QUIET_PAUSE_S", 0.0)
+    monkeypatch.setattr(policy, "QUIET_PAUSE_S", 0.0)
     driver = SimpleNamespace(
         release=lambda: events.append(("release", *worker.events)),
         hold=lambda exclusive: events.append(("hold", exclusive, *worker.events)),
@@ -147,10 +147,10 @@ def test_a_device_is_quiet_once_nobody_else_has_had_it_for_a_while(
     driver = SimpleNamespace(
         hold=lambda exclusive: events.append("hold"), release=lambda: events.append("release")
     )
-    monkeypatch.setattr(quiet_device, "QUIET_PAUSE_S", 0.0)
-    monkeypatch.setattr(quiet_device, "QUIET_S", 0.001)
+    monkeypatch.setattr(policy, "QUIET_PAUSE_S", 0.0)
+    monkeypatch.setattr(policy, "QUIET_S", 0.001)
     if holds > 1:
-        monkeypatch.setattr(quiet_device, "QUIET_WAIT_S", -1.0)
+        monkeypatch.setattr(policy, "QUIET_WAIT_S", -1.0)
     quiet_device.hold_quiet(cast(ProblemContext, SimpleNamespace(device=device, driver=driver)))
     assert events == ["hold", *["release", "hold"] * (holds - 1)]
 

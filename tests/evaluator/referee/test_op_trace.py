@@ -6,7 +6,7 @@ import torch
 from kernelwright.evaluator.referee.correctness.op_trace import nonzero_terms, trace_call
 from kernelwright.evaluator.referee.correctness.policy import EXACT_LIMIT
 from kernelwright.evaluator.referee.correctness.tolerance import limit
-from kernelwright.evaluator.referee.reference.reference import Reference
+from tests.evaluator.referee.references import reference_of
 
 SOURCE = """
 import torch
@@ -24,7 +24,7 @@ def get_inputs():
 
 
 def traced(expression: str):
-    reference = Reference("p", SOURCE.format(expression), {}, device=torch.device("cpu"), dtype="as_is")
+    reference = reference_of(SOURCE.format(expression))
     model, arguments = reference.model(1), reference.inputs(2)
     return trace_call(reference, model, arguments).terms, (reference, model, arguments)
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import random
-import socket
-import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from typing import Any, cast
 
 import pytest
@@ -16,50 +15,40 @@ from kernelwright.evaluator.contestant.exceptions import CompilerPatterns
 from kernelwright.evaluator.contestant.executor import Contestant
 from kernelwright.evaluator.devices import open_device
 from kernelwright.evaluator.ipc import contestant_messages as wire
-from kernelwright.evaluator.ipc.channel import Channel, ChannelError
-from kernelwright.evaluator.ipc.driver_requests import Ended, Kill, Peek, Peeked, Start, Started
-from kernelwright.evaluator.ipc.messages import Done
+from kernelwright.evaluator.ipc.channel import Channel
+from kernelwright.evaluator.ipc.driver_requests import Peek, Peeked, Start
 from kernelwright.evaluator.ipc.tensor_layout import place
 from kernelwright.evaluator.ipc.tensor_tree import dtype_from
 from kernelwright.evaluator.referee.worker.call_buffers import CallBuffers
 from kernelwright.evaluator.referee.worker.candidate_failure import CandidateFailed
-from kernelwright.evaluator.referee.worker.driver_link import DriverLink
 from kernelwright.evaluator.referee.worker.output_ownership import _make_storable, address_of
 from kernelwright.evaluator.referee.worker.worker_process import WorkerProcess
 from kernelwright.evaluator.schema.evaluation import Status
+from tests.evaluator.referee.thread_driver import ThreadDriver
 
 CALLS = 6
 SHAPE = (32, 48)
 
 
-class _Driver(DriverLink):
-    """Starts a contestant that is a thread here, and looks at its memory."""
+class _Driver(ThreadDriver):
+    """Starts a contestant, and looks at its memory."""
 
     def __init__(self, *, sees: bool, shared: bool = False) -> None:
         self._sees, self._shared = sees, shared
-        ours, theirs = socket.socketpair()
-        self._ours = Channel(ours)
-        self.contestant = Contestant(Channel(theirs), cast(CompilerPatterns, None))
-        threading.Thread(target=self._live, daemon=True).start()
+        made: Future[Contestant] = Future()
 
-    def _live(self) -> None:
-        try:
-            self.contestant.serve()
-        except ChannelError:
-            pass
-        finally:
-            self.contestant._channel.close()
+        def serve(channel: Channel) -> None:
+            made.set_result(Contestant(channel, cast(CompilerPatterns, None)))
+            made.result().serve()
 
-    def start(self, request: Start) -> tuple[Started, Channel]:
-        return Started(id=1, set_up=False), self._ours
+        super().__init__(serve)
+        self.contestant = made.result(30)
 
     def ask(self, request: Any) -> Any:
         if isinstance(request, Peek):
             found = [ctypes.string_at(address, size).hex() for address, size in request.places if address]
             return Peeked(found=found if self._sees else None, shared=self._shared)
-        if isinstance(request, Kill):
-            return Ended(returncode=0, signal=None, out_of_memory=False, reason="", timed_out=False)
-        return Done()
+        return super().ask(request)
 
 
 class _Ring:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import threading
 
 import pytest
@@ -12,12 +11,12 @@ from torch import nn
 from kernelwright.evaluator.ipc.model_init import construct, load_state
 from kernelwright.evaluator.referee.correctness.comparison import agrees
 from kernelwright.evaluator.referee.correctness.trial_cache import count_finite
-from kernelwright.evaluator.referee.correctness.trials import TrialPool
 from kernelwright.evaluator.referee.correctness.verification import consecutive, poison
 from kernelwright.evaluator.referee.problem_check.inspection import known_flaws
 from kernelwright.evaluator.referee.reference.effects import equal_outputs, same_values
 from kernelwright.evaluator.referee.reference.reference import Arguments, Reference, copied
 from kernelwright.evaluator.schema.errors import DeviceFull, ProblemError
+from tests.evaluator.referee.references import pool_of, reference_of
 
 SOURCE = """
 import random, torch
@@ -47,11 +46,7 @@ def _reference(
     body: str = "return x", *, inputs: str = "[torch.randn(8, 16)]", init: str = "[]", dtype: str = "as_is"
 ) -> Reference:
     source = SOURCE.format(body=body, inputs=inputs, init=init)
-    return Reference("p", source, {}, device=torch.device("cpu"), dtype=dtype)
-
-
-def _pool(reference: Reference) -> TrialPool:
-    return TrialPool(reference, math="fp32", secret=random.Random(3))
+    return reference_of(source, dtype)
 
 
 @pytest.mark.parametrize("body", STATEFUL.values(), ids=STATEFUL)
@@ -64,7 +59,7 @@ def test_a_call_starts_where_the_model_was_made_and_a_row_of_calls_goes_on(body:
     assert not reference.effects.inputs
     assert output.effects.state
     assert torch.equal(reference.call(model, arguments).leaves[0], first)
-    pool = _pool(reference)
+    pool = pool_of(reference, 3)
     trials = pool.draws[0].trials[:3]
     by_hand = reference.model(pool.draws[0].seed, vary=pool.draws[0].vary)
     with torch.no_grad():
@@ -79,7 +74,7 @@ def test_a_call_starts_where_the_model_was_made_and_a_row_of_calls_goes_on(body:
 
 def test_a_reference_without_state_answers_a_row_as_it_answers_one() -> None:
     reference = _reference()
-    pool = _pool(reference)
+    pool = pool_of(reference, 3)
     trials = pool.draws[0].trials[:2]
     row = list(consecutive(reference, pool.draws[0], trials, "fp32", pool.trace))
     assert not pool.trace.keeps_state
@@ -102,7 +97,7 @@ def test_a_reference_without_state_answers_a_row_as_it_answers_one() -> None:
 )
 def test_what_cannot_be_judged_is_named(fields: dict[str, str], named: str) -> None:
     with pytest.raises(ProblemError, match=named):
-        _pool(_reference(**fields))
+        pool_of(_reference(**fields), 3)
 
 
 def test_numbers_of_numpy_are_handed_over_as_numbers() -> None:
@@ -118,7 +113,7 @@ def test_numbers_of_numpy_are_handed_over_as_numbers() -> None:
 def test_complex_inputs_are_answered_in_double_precision_too() -> None:
     body = "return torch.fft.fft(more[0]) * self.linear.weight[0, 0]"
     reference = _reference(body, inputs="[torch.randn(8, 16), torch.randn(8, 64, dtype=torch.complex64)]")
-    expected = _pool(reference).bases[0].expected
+    expected = pool_of(reference, 3).bases[0].expected
     assert expected.in_double
     own = torch.view_as_real(expected.output.leaves[0]).double()
     assert 0.0 < float((own - expected.exact[0]).abs().max()) < 1e-4
@@ -136,7 +131,7 @@ def test_complex_inputs_are_answered_in_double_precision_too() -> None:
 )
 def test_types_torch_computes_little_with_are_judged(body: str) -> None:
     reference = _reference(body, inputs="[torch.randn(16, 16), torch.randn(16, 16).to(torch.float8_e5m2)]")
-    pool = _pool(reference)
+    pool = pool_of(reference, 3)
     assert known_flaws(reference, pool) == []
     expected = pool.bases[0].expected
     assert agrees(expected, expected.output.leaves, limit=192.0)
@@ -154,11 +149,11 @@ def test_a_list_and_a_dictionary_are_two_arguments_where_no_others_fit() -> None
     as_pair = _reference("return x", inputs=pair, init="[[1, 2], {}]")
     assert len(as_pair.inputs(1).values()[0]) == 2, "forward takes any two"
     source = SOURCE.format(body="return x * k", inputs=pair, init="[[1, 2], {}]")
-    named = Reference("p", source.replace("*more", "k"), {}, device=torch.device("cpu"), dtype="as_is")
+    named = reference_of(source.replace("*more", "k"))
     args, kwargs = named.inputs(1).values()
     assert (len(args), kwargs) == (1, {"k": 2.0})
     assert named.init_arguments().values() == ([1, 2], {})
-    other = Reference("p", source.replace("*more", "o"), {}, device=torch.device("cpu"), dtype="as_is")
+    other = reference_of(source.replace("*more", "o"))
     assert other.inputs(1).values()[1] == {}
 
 
@@ -193,7 +188,7 @@ def test_a_model_that_takes_its_shapes_from_its_first_call_gets_a_contestants_we
     lazy = "[torch.randn(8, 16), torch.randn(8, 5)]"
     source = SOURCE.format(body="return self.lazy(x)", inputs=lazy, init="[]")
     source = source.replace("nn.Linear(16, 16)", "nn.Linear(16, 16); self.lazy = nn.LazyLinear(3)")
-    reference = Reference("p", source, {}, device=torch.device("cpu"), dtype="as_is")
+    reference = reference_of(source)
     model, arguments = reference.model(5), reference.inputs(6)
     own = construct(vars(reference)["_module"].Model, [], {}, 5, vary=False)
     with torch.no_grad():
@@ -206,7 +201,7 @@ def test_a_model_that_takes_its_shapes_from_its_first_call_gets_a_contestants_we
 
 
 def test_one_varied_trial_is_drawn_anew_at_a_time() -> None:
-    pool = _pool(_reference())
+    pool = pool_of(_reference(), 3)
     pool.begin_candidate()
     before = list(pool.draws[0].trials)
     pool.begin_candidate()
@@ -221,7 +216,7 @@ def test_one_varied_trial_is_drawn_anew_at_a_time() -> None:
 
 
 def test_timed_calls_get_trials_on_inputs_that_no_candidate_was_verified_on() -> None:
-    pool = _pool(_reference())
+    pool = pool_of(_reference(), 3)
     pool.draw_unseen()
     verified = [trial.arguments.leaves[0] for trial in pool.draws[0].trials]
     assert {"large", "tiny", "sparse", "outliers"} <= {trial.name for trial in pool.unseen}
@@ -242,7 +237,7 @@ def test_trials_are_drawn_again_alike_whatever_the_threads() -> None:
     threads = torch.get_num_threads()
     try:
         torch.set_num_threads(2)
-        pool = TrialPool(reference, math="fp32", secret=random.Random(1), memory_bytes=0)
+        pool = pool_of(reference, 1, memory_bytes=0)
         torch.set_num_threads(1)
         for trial in pool.draws[0].trials:
             assert trial.solved.arguments.leaves[1].shape == (797, 1999)
@@ -251,11 +246,8 @@ def test_trials_are_drawn_again_alike_whatever_the_threads() -> None:
 
 
 def test_where_inputs_cannot_vary_trials_stay() -> None:
-    pool = _pool(
-        _reference(
-            "return more[0] * 2", inputs="[torch.full((8, 16), torch.inf), torch.randint(0, 9, (8, 16))]"
-        )
-    )
+    inputs = "[torch.full((8, 16), torch.inf), torch.randint(0, 9, (8, 16))]"
+    pool = pool_of(_reference("return more[0] * 2", inputs=inputs), 3)
     before = list(pool.draws[0].trials)
     pool.begin_candidate()
     pool.begin_candidate()
@@ -263,7 +255,7 @@ def test_where_inputs_cannot_vary_trials_stay() -> None:
 
 
 def test_a_near_duplicate_stays_near_what_every_candidate_sees_first() -> None:
-    pool = _pool(_reference())
+    pool = pool_of(_reference(), 3)
     first = pool.draws[0].trials[0].arguments.leaves[0]
     seen = []
     for _ in range(40):
@@ -315,8 +307,8 @@ def test_what_is_timed_has_no_parameters_that_are_constants(factor: str, off: bo
         f"    def forward(self, x):\n        return x + {factor}\n"
         "def get_inputs():\n    return [torch.randn(64)]\n"
     )
-    reference = Reference("p", source, {}, device=torch.device("cpu"), dtype="as_is")
-    pool = TrialPool(reference, math="fp32", secret=random.Random(3))
+    reference = reference_of(source)
+    pool = pool_of(reference, 3)
     assert [draw.vary for draw in pool.draws] == [off, not off]
     assert bool((pool.draws[0].model.get_parameter("factor") == 0).all()) is not off
 
@@ -333,11 +325,7 @@ def test_a_second_draw_that_says_nothing_has_the_parameters_as_made(body: str) -
         "def get_inputs():\n    return [torch.randn(64)]\n"
     )
     source = source.replace("'assert' in BODY", repr("assert" in body)).replace("BODY", body)
-    pool = TrialPool(
-        Reference("p", source, {}, device=torch.device("cpu"), dtype="as_is"),
-        math="fp32",
-        secret=random.Random(3),
-    )
+    pool = pool_of(source, 3)
     for draw in pool.draws:
         assert any(map(count_finite, draw.trials[0].expected.output.leaves))
     assert pool.constant_inputs == ("scale",)
@@ -345,7 +333,7 @@ def test_a_second_draw_that_says_nothing_has_the_parameters_as_made(body: str) -
 
 def test_timed_calls_are_held_to_the_model_that_is_timed() -> None:
     reference = _reference()
-    pool = _pool(reference)
+    pool = pool_of(reference, 3)
     for trial in pool.starts().trials:
         found = reference.call(pool.draws[0].model, trial.arguments)
         assert equal_outputs(found.leaves, trial.expected.output.leaves)

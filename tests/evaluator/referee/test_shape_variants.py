@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import socket
 import textwrap
 from collections.abc import Callable, Iterator
@@ -18,10 +17,10 @@ from kernelwright.evaluator.referee.correctness.shape_variants import (
     smaller,
     versions,
 )
-from kernelwright.evaluator.referee.correctness.trials import TrialPool
 from kernelwright.evaluator.referee.reference.reference import Reference
 from kernelwright.evaluator.referee.worker.driver_link import DriverLink
 from kernelwright.evaluator.referee.worker.setup import ProblemContext
+from tests.evaluator.referee.references import pool_of
 
 Make = Callable[..., ShapeVariant]
 
@@ -50,7 +49,7 @@ def _scene(driver: DriverLink, source: str, overrides: dict[str, object]) -> Sha
         dtype="as_is",
         load_s=10.0,
     )
-    return evaluated(ground, TrialPool(reference, math="fp32", secret=random.Random(0)), "full size")
+    return evaluated(ground, pool_of(reference, 0), "full size")
 
 
 MATMUL = """

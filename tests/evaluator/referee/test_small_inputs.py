@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import random
-
 import pytest
-import torch
 
 from kernelwright.evaluator.referee.correctness.comparison import compare
-from kernelwright.evaluator.referee.correctness.trials import TrialPool
-from kernelwright.evaluator.referee.reference.reference import Reference
+from tests.evaluator.referee.references import pool_of, reference_of
 
 SOURCE = """
 import torch
@@ -25,11 +21,8 @@ def get_inputs():
 
 def _wrong(reference: str, candidate: str) -> list[str]:
     """Trials that a candidate fails."""
-    wanted, tried = (
-        Reference("p", SOURCE.format(body=body), {}, device=torch.device("cpu"), dtype="as_is")
-        for body in (reference, candidate)
-    )
-    pool = TrialPool(wanted, math="fp32", secret=random.Random(3))
+    wanted, tried = (reference_of(SOURCE.format(body=body)) for body in (reference, candidate))
+    pool = pool_of(wanted, 3)
     model = tried.model(0)
     failed = []
     for trial in pool.draws[0].trials:

@@ -10,10 +10,9 @@ from kernelwright.evaluator.referee.correctness.comparison import BaselineOutput
 from kernelwright.evaluator.referee.correctness.discontinuities import FlippedElements, FlipTolerance
 from kernelwright.evaluator.referee.correctness.input_distributions import Starts
 from kernelwright.evaluator.referee.correctness.policy import AROUND, BELOW, NEAR, NEARBY, SPIKES
-from kernelwright.evaluator.referee.correctness.trials import TrialPool
-from kernelwright.evaluator.referee.reference.reference import Reference
 from kernelwright.evaluator.referee.timing.timed_inputs import ComparedCall, TimedInputs
 from kernelwright.evaluator.referee.timing.timed_outputs import TimedOutputs, _share
+from tests.evaluator.referee.references import pool_of
 from tests.evaluator.referee.timed_trials import LOOSE, made_inputs, made_trial
 
 
@@ -172,13 +171,9 @@ def get_inputs():
 """
 
 
-def _reference(source: str) -> Reference:
-    return Reference("p", source, {}, device=torch.device("cpu"), dtype="as_is")
-
-
 def _timed_inputs(source: str, shape: tuple[int, ...], count: int = 4) -> tuple[TimedInputs, torch.Tensor]:
     """What the calls of a batch are given."""
-    pool = TrialPool(_reference(source), math="fp32", secret=random.Random(5))
+    pool = pool_of(source, 5)
     inputs = TimedInputs(pool.starts(), pool.fresh, secret=random.Random(6))
     slots, size = place([torch.empty(shape)], count=count, block=0)
     memory = torch.zeros(size, dtype=torch.uint8)
@@ -195,11 +190,7 @@ def test_bounds_learned_of_an_element_do_not_hold_for_the_next_call():
 
 
 def test_nothing_stands_out_in_batches_of_the_other_kind():
-    pool = TrialPool(
-        _reference(ROWS.format("x.argmax(-1)", "torch.rand(64, 1024) + 1")),
-        math="fp32",
-        secret=random.Random(5),
-    )
+    pool = pool_of(ROWS.format("x.argmax(-1)", "torch.rand(64, 1024) + 1"), 5)
     inputs = TimedInputs(pool.starts(), pool.fresh, secret=random.Random(6))
     assert inputs.has_spikes
     slots, size = place([torch.empty(64, 1024)], count=8, block=0)

@@ -13,10 +13,9 @@ from kernelwright.evaluator.referee.correctness.comparison import BaselineOutput
 from kernelwright.evaluator.referee.correctness.discontinuities import FlippedElements
 from kernelwright.evaluator.referee.correctness.op_trace import trace_call
 from kernelwright.evaluator.referee.correctness.tolerance import limit
-from kernelwright.evaluator.referee.correctness.trials import TrialPool
-from kernelwright.evaluator.referee.reference.reference import Reference
 from kernelwright.evaluator.referee.timing.timed_inputs import ComparedCall, InputRecipe, TimedInputs
 from kernelwright.evaluator.referee.timing.timed_outputs import TimedOutputs
+from tests.evaluator.referee.references import pool_of, reference_of
 
 LENGTHS = (64, 4096, 131072)
 PRODUCT = """
@@ -35,14 +34,10 @@ def _disagree(own, right, scale, bounds):
     return compare_with_baseline(expected, own, earlier=FlippedElements()).mismatch
 
 
-def _reference(source: str) -> Reference:
-    return Reference("p", source, {}, device=torch.device("cpu"), dtype="as_is")
-
-
 @cache
 def _timed_products(length: int) -> tuple[TimedOutputs, InputRecipe, list[torch.Tensor], list[torch.Tensor]]:
     """Compare products of this many terms; two timed calls' operands."""
-    pool = TrialPool(_reference(PRODUCT.format(length)), math="fp32", secret=random.Random(1))
+    pool = pool_of(PRODUCT.format(length), 1)
     inputs = TimedInputs(
         pool.starts(),
         pool.fresh,
@@ -79,7 +74,7 @@ def _changed(
 ) -> str:
     """What is wrong with how a product's timed answers change between nearby inputs."""
     source = PRODUCT.format(length).replace("a @ b", forward)
-    pool = TrialPool(_reference(source), math="fp32", secret=random.Random(1))
+    pool = pool_of(source, 1)
     inputs = TimedInputs(pool.starts(), pool.fresh, secret=random.Random(2))
     outputs = TimedOutputs(inputs, limit=1e6, change=pool.trace.terms)
     slots, size = place([torch.empty(4, length), torch.empty(length, 32)], count=4, block=0)
@@ -142,7 +137,7 @@ def get_inputs():
 )
 def test_nearby_calls_are_made_of_inputs_that_are_drawn_anew(name, forward, drawn, whole):
     source = WHOLE_DRAWS.format(name, forward, drawn)
-    pool = TrialPool(_reference(source), math="fp32", secret=random.Random(1))
+    pool = pool_of(source, 1)
     inputs = TimedInputs(pool.starts(), pool.fresh, secret=random.Random(2))
     assert (inputs.whole_draws, inputs.redraws) == (whole, True)
     leaves = pool.bases[0].arguments.leaves
@@ -179,7 +174,7 @@ def get_inputs():
 
 def test_no_call_is_near_where_no_input_moves():
     """It would be the earlier one again."""
-    pool = TrialPool(_reference(SIGNS), math="fp32", secret=random.Random(1))
+    pool = pool_of(SIGNS, 1)
     inputs = TimedInputs(
         pool.starts(),
         pool.fresh,
@@ -191,7 +186,7 @@ def test_no_call_is_near_where_no_input_moves():
 
 
 def test_no_call_is_near_where_inputs_could_leave_their_domain():
-    pool = TrialPool(_reference(PRODUCT.format(64)), math="fp32", secret=random.Random(1))
+    pool = pool_of(PRODUCT.format(64), 1)
     for may_be_near in (False, True):
         inputs = TimedInputs(pool.starts(), pool.fresh, secret=random.Random(2), may_be_near=may_be_near)
         recipe = inputs.recipe(16, ComparedCall(inputs.recipe(16), 1, [], []))
@@ -222,8 +217,8 @@ def test_honest_sums_stay_far_inside_when_timed(length):
 
 
 def test_what_is_summed_up_after_a_product_may_err_as_sums_do():
-    product = _reference(PRODUCT.format(64))
-    summed = _reference(PRODUCT.format(64).replace("a @ b", "(a @ b).mean()").replace("(4,", "(4096,"))
+    product = reference_of(PRODUCT.format(64))
+    summed = reference_of(PRODUCT.format(64).replace("a @ b", "(a @ b).mean()").replace("(4,", "(4096,"))
     few, many = (
         trace_call(reference, reference.model(1), reference.inputs(1)).terms
         for reference in (product, summed)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from dataclasses import replace
 
 import numpy
@@ -15,8 +14,7 @@ from kernelwright.evaluator.referee.correctness.op_trace import trace_call
 from kernelwright.evaluator.referee.correctness.policy import MOST_USUAL_EPS, OTHER_LIMIT, REDUCED_LIMIT
 from kernelwright.evaluator.referee.correctness.tolerance import Expected, _scale, expect
 from kernelwright.evaluator.referee.correctness.trial_cache import Trial
-from kernelwright.evaluator.referee.correctness.trials import TrialPool
-from kernelwright.evaluator.referee.reference.reference import Reference
+from tests.evaluator.referee.references import pool_of, reference_of
 
 SOURCE = """
 import torch
@@ -58,11 +56,6 @@ WIDENED = SOURCE.format(
 SMOOTH = SOURCE.format(body="return torch.relu(x).softmax(-1)", inputs="return [torch.randn(32, 64)]")
 
 
-def _pool(source: str) -> TrialPool:
-    reference = Reference("p", source, {}, device=torch.device("cpu"), dtype="as_is")
-    return TrialPool(reference, math="fp32", secret=random.Random(5))
-
-
 def _accepts(trial: Trial, *outputs: torch.Tensor) -> bool:
     return compare(trial.expected, list(outputs), limit=trial.limit, trial="t").mismatch is None
 
@@ -74,7 +67,7 @@ def _with(expected: Expected, place: tuple[int, ...], value: float | torch.Tenso
 
 
 def test_a_tie_may_be_rounded_either_way_and_no_other() -> None:
-    trial = _pool(ROUNDED).bases[0]
+    trial = pool_of(ROUNDED, 5).bases[0]
     for value in (3.0, 4.0):
         assert _accepts(trial, _with(trial.expected, (3, 7), value))
     for value in (2.0, 3.5, 5.0, 0.0, float("nan")):
@@ -85,7 +78,7 @@ def test_a_tie_may_be_rounded_either_way_and_no_other() -> None:
 
 
 def test_of_two_as_near_either_may_be_taken_and_no_other() -> None:
-    trial = _pool(NEAREST).bases[0]
+    trial = pool_of(NEAREST, 5).bases[0]
     codes = trial.arguments.leaves[1]
     assert _accepts(trial, _with(trial.expected, (3,), codes[0]))
     assert _accepts(trial, _with(trial.expected, (3,), codes[1]))
@@ -99,7 +92,7 @@ def test_of_two_as_near_either_may_be_taken_and_no_other() -> None:
 
 
 def test_narrower_arithmetic_before_a_decision_is_still_found() -> None:
-    trial = _pool(ROUNDED).bases[0]
+    trial = pool_of(ROUNDED, 5).bases[0]
     (x,) = trial.arguments.leaves
     s = x.abs().amax(-1, keepdim=True) / 127
     assert _accepts(trial, torch.round(x * (1 / s)) * s)
@@ -108,7 +101,7 @@ def test_narrower_arithmetic_before_a_decision_is_still_found() -> None:
 
 
 def test_ties_of_narrow_inputs_may_go_either_way() -> None:
-    trial = _pool(NARROW).bases[0]
+    trial = pool_of(NARROW, 5).bases[0]
     (x,) = trial.arguments.leaves
     rounded, s = trial.expected.output.leaves
     largest = x.float().abs().amax(-1, keepdim=True)
@@ -120,7 +113,7 @@ def test_ties_of_narrow_inputs_may_go_either_way() -> None:
 
 
 def test_whole_numbers_that_hang_on_a_buffer_alone_have_ties_too() -> None:
-    trial = _pool(GRAY).bases[0]
+    trial = pool_of(GRAY, 5).bases[0]
     red, green, blue = trial.arguments.leaves[0].float().unbind(1)
     own = 0.114 * blue + 0.587 * green + 0.299 * red
     assert not torch.equal(own.round().byte(), trial.expected.output.leaves[0])
@@ -130,26 +123,26 @@ def test_whole_numbers_that_hang_on_a_buffer_alone_have_ties_too() -> None:
 
 @pytest.mark.parametrize(("source", "decides"), [(ROUNDED, True), (NEAREST, True), (SMOOTH, False)])
 def test_only_what_decides_is_looked_at_for_jumps(source: str, decides: bool) -> None:
-    pool = _pool(source)
+    pool = pool_of(source, 5)
     jumps = [jump for trial in pool.draws[0].trials for jump in trial.expected.decisions.jumps]
     assert any(jump is not None for jump in jumps) is decides
 
 
 def test_what_jumps_nearly_everywhere_is_held_to_one_answer() -> None:
     source = SOURCE.format(body="return torch.frac(x * 2.0**26)", inputs="return [torch.randn(32, 64)]")
-    assert _pool(source).bases[0].expected.decisions.jumps == [None]
+    assert pool_of(source, 5).bases[0].expected.decisions.jumps == [None]
 
 
 def test_a_jump_that_no_draw_meets_is_found_on_the_way_to_farther_inputs() -> None:
     source = NEAREST.replace("x[3] = 10.0; ", "").replace("512", "1024")
-    pool = _pool(source)
+    pool = pool_of(source, 5)
     jumps = [trial.expected.decisions.jumps[0] for trial in pool.starts().trials]
     assert [(jump.share, jump.most) for jump in jumps if jump is not None][-1] == (0.0, 8)
 
 
 def test_what_only_looks_like_deciding_has_no_jumps() -> None:
     source = SOURCE.format(body="return x - x.max(-1).values[:, None]", inputs="return [torch.randn(64, 64)]")
-    trials = _pool(source).draws[0].trials
+    trials = pool_of(source, 5).draws[0].trials
     assert all(trial.expected.decisions.jumps == [None] for trial in trials)
 
 
@@ -159,7 +152,8 @@ def test_who_asks_for_double_precision_throughout_gets_it(kind):
     source = SOURCE.format(body="return x @ more[0].mT", inputs=f"return [{drawn}, {drawn}]")
     wide = getattr(torch, kind)
     narrow = torch.complex64 if wide.is_complex else torch.float32
-    for trial in _pool(source.replace("0.587, 0.114]", "0.587, 0.114], dtype=torch.float64")).draws[0].trials:
+    throughout = source.replace("0.587, 0.114]", "0.587, 0.114], dtype=torch.float64")
+    for trial in pool_of(throughout, 5).draws[0].trials:
         left, right = trial.arguments.leaves
         assert not _accepts(trial, (left.to(narrow) @ right.to(narrow).mT).to(wide))
         one_after_another = sum(left[:, [k]] * right[:, k] for k in range(512))
@@ -170,13 +164,13 @@ def test_who_asks_for_double_precision_throughout_gets_it(kind):
 def test_who_keeps_some_in_single_precision_may_compute_in_it():
     drawn = "torch.randn(32, 512, dtype=torch.float64)"
     source = SOURCE.format(body="return x @ more[0].mT", inputs=f"return [{drawn}, {drawn}]")
-    trial = _pool(source).bases[0]
+    trial = pool_of(source, 5).bases[0]
     left, right = trial.arguments.leaves
     assert _accepts(trial, (left.float() @ right.float().mT).double())
 
 
 def test_a_narrow_product_that_is_widened_may_be_computed_in_more_and_not_in_less() -> None:
-    for trial in _pool(WIDENED).draws[0].trials:
+    for trial in pool_of(WIDENED, 5).draws[0].trials:
         x, weight = trial.arguments.leaves
         assert _accepts(trial, x.float() @ weight.float())
         assert _accepts(trial, (x @ weight).float())
@@ -185,7 +179,7 @@ def test_a_narrow_product_that_is_widened_may_be_computed_in_more_and_not_in_les
 
 
 def test_a_number_at_the_border_of_two_bins_may_be_counted_in_either() -> None:
-    trial = _pool(BINS).bases[0]
+    trial = pool_of(BINS, 5).bases[0]
     (x,) = trial.arguments.leaves
     assert trial.expected.decisions.jumps[0] is not None
     exact = trial.expected.output.leaves[0]
@@ -202,7 +196,7 @@ def test_rows_of_zeros_carry_the_rounding_of_what_was_cut_off() -> None:
     source = SOURCE.format(
         body="return torch.relu(x)", inputs="x = torch.ones(64, 128); x[1::2] = -1.0; return [x]"
     )
-    reference = Reference("p", source, {}, device=torch.device("cpu"), dtype="as_is")
+    reference = reference_of(source)
     model, arguments = reference.model(1), reference.inputs(1)
     (scale,) = expect(reference, model, arguments, "fp32", trace_call(reference, model, arguments)).scales
     eps = torch.finfo(torch.float32).eps
@@ -215,7 +209,7 @@ def test_outputs_of_several_types_have_scales_of_their_own() -> None:
     source = SOURCE.format(
         body="return x.argmax(-1), x.bfloat16().float() * 3, x * 3", inputs="return [torch.randn(64, 128)]"
     )
-    reference = Reference("p", source, {}, device=torch.device("cpu"), dtype="as_is")
+    reference = reference_of(source)
     model, arguments = reference.model(1), reference.inputs(1)
     found = expect(reference, model, arguments, "fp32", trace_call(reference, model, arguments))
     assert [scale is None for scale in found.scales] == [True, False, False]
@@ -227,12 +221,10 @@ def test_without_the_roundings_of_a_half_an_error_may_be_what_it_always_may() ->
     """Limits are those of half precision then, twelve times tighter; the scale makes up for it."""
     best, eps = torch.ones(64, 128, dtype=torch.float64), torch.finfo(torch.float32).eps
     own, other = (best + 32 * eps).float(), (best + 4 * eps).float()
-    halved, plain = (_scale(own, best, other, may_be_halved=each) for each in (True, False))
-    assert (halved.is_halved, plain.is_halved) == (True, False)
-    assert torch.allclose(
-        halved.groups, torch.tensor(4 * eps * OTHER_LIMIT / REDUCED_LIMIT).double(), rtol=1e-3
-    )
-    assert torch.allclose(plain.groups, torch.tensor(32 * eps).double(), rtol=1e-3)
+    halved, plain = (_scale(own, best, other, half=half) for half in (torch.bfloat16, None))
+    assert (halved.half, plain.half) == (torch.bfloat16, None)
+    for found, most in ((halved, 4 * eps * OTHER_LIMIT / REDUCED_LIMIT), (plain, 32 * eps)):
+        assert torch.allclose(found.scales, torch.tensor(most).double(), rtol=1e-3)
 
 
 def test_a_plain_sum_is_far_inside_in_every_row() -> None:
@@ -246,7 +238,7 @@ class Model(nn.Module):
 def get_inputs():
     return [4 * torch.randn(1024, 2048)]
 """
-    for trial in _pool(source).draws[0].trials:
+    for trial in pool_of(source, 5).draws[0].trials:
         (x,) = trial.arguments.leaves
         powers = torch.exp(x - x.amax(1, keepdim=True))
         sums = numpy.add.accumulate(powers.numpy(), axis=1, dtype=numpy.float32)[:, -1:]
@@ -259,13 +251,13 @@ def test_a_group_is_excused_by_no_more_than_is_usual_for_the_others() -> None:
     other = exact + 1e-4 * torch.randn(64, 32, generator=torch.Generator().manual_seed(1))
     other[0] = exact[0]
     eps = torch.finfo(torch.float32).eps
-    groups = _scale(exact.float(), exact, other, may_be_halved=False).groups
+    groups = _scale(exact.float(), exact, other, half=None).scales
     assert float(groups[0]) == pytest.approx(MOST_USUAL_EPS * eps)
     assert float(groups[1:].min()) > 5e-5
 
 
 def test_a_group_that_one_perturbation_hardly_changed_is_measured_by_more_of_them_when_it_errs() -> None:
-    expected = _pool(SMOOTH).bases[0].expected
+    expected = pool_of(SMOOTH, 5).bases[0].expected
     chance = replace(expected, scales=[_small(expected, 3)])
     own = _with(expected, (3,), expected.output.leaves[0][3] * (1 + 2.0**-20))
     found = compare(replace(chance, responses=None), [own], limit=16.0, trial="t")
@@ -284,7 +276,7 @@ def _small(expected: Expected, group: int) -> torch.Tensor:
 
 
 def test_what_jumps_is_not_measured_by_perturbations_that_make_it_jump() -> None:
-    expected = _pool(BINS).bases[0].expected
+    expected = pool_of(BINS, 5).bases[0].expected
     assert expected.decisions.jumps[0] is not None
     (before,), (after,) = expected.scales, expected.settled().scales
     assert before is not None
@@ -316,7 +308,7 @@ def _choose(x: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> torch.
 
 def test_a_row_that_hangs_on_a_rounding_to_half_precision_may_go_either_way() -> None:
     """The reference rounds scores of hundreds to eight bits; here they are not rounded, or keys are."""
-    pool = _pool(HALF_SCORES)
+    pool = pool_of(HALF_SCORES, 5)
     trials = [pool.bases[0], *filter(None, (pool._another("large") for _ in range(20)))]
     assert len(trials) == 21
     for seed, trial in enumerate(trials):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-
 import pytest
 import torch
 
@@ -17,7 +15,7 @@ from kernelwright.evaluator.referee.correctness.input_distributions import (
 from kernelwright.evaluator.referee.correctness.policy import AROUND
 from kernelwright.evaluator.referee.correctness.trial_cache import SolvedTrial, Trial, TrialCache
 from kernelwright.evaluator.referee.correctness.trials import TrialPool
-from kernelwright.evaluator.referee.reference.reference import Reference
+from tests.evaluator.referee.references import pool_of
 
 AROUND_SPIKED = Starts([], AROUND, signed=True, spiked=256)
 
@@ -38,8 +36,7 @@ def get_init_inputs():
 
 
 def _pool(memory_bytes: int, source: str = SOURCE) -> TrialPool:
-    reference = Reference("p", source, {}, device=torch.device("cpu"), dtype="as_is")
-    return TrialPool(reference, math="fp32", secret=random.Random(7), memory_bytes=memory_bytes)
+    return pool_of(source, 7, memory_bytes=memory_bytes)
 
 
 def _tensors(solved: SolvedTrial) -> list[torch.Tensor]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import threading
 import time
 from collections.abc import Callable
@@ -12,59 +11,45 @@ from typing import Any, cast
 import pytest
 
 from kernelwright.evaluator.devices import open_device
-from kernelwright.evaluator.ipc.channel import Channel, ChannelError, JsonObject
+from kernelwright.evaluator.ipc.channel import Channel, JsonObject
 from kernelwright.evaluator.ipc.contestant_messages import Built, Failed, Load, RequestBuild
 from kernelwright.evaluator.ipc.driver_requests import (
     BuildFinished,
     BuildLibrary,
-    Ended,
     FindPauses,
-    Kill,
     Paused,
     Start,
-    Started,
 )
 from kernelwright.evaluator.ipc.messages import Done, decode
 from kernelwright.evaluator.referee.worker.candidate_failure import BuildTally, CandidateFailed
-from kernelwright.evaluator.referee.worker.driver_link import DriverLink
 from kernelwright.evaluator.referee.worker.worker_process import WorkerProcess
 from kernelwright.evaluator.schema.evaluation import Status
+from tests.evaluator.referee.thread_driver import ThreadDriver
 
 
-class Driver(DriverLink):
-    """Answers every build alike, and starts a process that is a thread here."""
+class Driver(ThreadDriver):
+    """Answers every build alike."""
 
     def __init__(self, built: BuildFinished, behave: Callable[[Channel], None]) -> None:
         self._built = built
         self.paused_in_all, self.pauses = 0.0, 0
         """Seconds of pauses so far, and the number of those to come: one whenever somebody asks."""
-        ours, theirs = socket.socketpair()
-        self._ours = Channel(ours)
-        threading.Thread(target=_live, args=(Channel(theirs), behave), daemon=True).start()
 
-    def start(self, request: Start) -> tuple[Started, Channel]:
-        return Started(id=1, set_up=False), self._ours
+        def obey(channel: Channel) -> None:
+            channel.receive(30)
+            behave(channel)
+
+        super().__init__(obey)
 
     def ask(self, request: Any) -> Any:
         if isinstance(request, BuildLibrary):
             time.sleep(0.02)
             return self._built
-        ended = Ended(returncode=0, signal=None, out_of_memory=False, reason="", timed_out=False)
         if isinstance(request, FindPauses):
             self.paused_in_all += 1e-7 if self.pauses else 0.0
             self.pauses = max(0, self.pauses - 1)
             return Paused(seconds=self.paused_in_all)
-        return ended if isinstance(request, Kill) else Done()
-
-
-def _live(channel: Channel, behave: Callable[[Channel], None]) -> None:
-    try:
-        channel.receive(30)
-        behave(channel)
-    except ChannelError:
-        pass
-    finally:
-        channel.close()
+        return super().ask(request)
 
 
 def build(channel: Channel, request: object) -> Built:
