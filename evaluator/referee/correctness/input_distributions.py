@@ -159,7 +159,7 @@ def few_terms(longest: int, *, negligible: bool = True) -> Variant:
 
 
 def _large(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """Values 16 times as large; where there are two signs, each lasts, so that no state decays as it usually does.
+    """Values 16 times as large; where there are two signs, each lasts, and no state decays as usual.
 
     They last along the last dimension in one half, along all others in the other.
     """

@@ -62,8 +62,8 @@ class Turn:
     """By the referee's clock, finding and copying outputs that do not own their memory, without the claimed
     time of those copies."""
     freezing_ms: float = 0.0
-    """By the referee's clock, on a CPU, until the worker stood still whenever it was frozen: a system call that
-    it had begun goes on until then."""
+    """By the referee's clock, on a CPU, until the worker stood still whenever it was frozen: a system call
+    that it had begun goes on until then."""
     launch_ms: float | None = None
     """Until all calls were queued, before the clocks started; None where they were not."""
     setup_ms: float = 0.0

@@ -1,8 +1,8 @@
 """The system-call filter: a deny-list compiled to classic BPF.
 
 It denies calls that reach around namespaces (other processes' memory, mounts, new namespaces, kernel keys,
-kernel code, clocks) and those with the worst record (io_uring, userfaultfd, bpf, perf). Everything else is
-allowed, because compilers, CUDA and sanitizers use more calls than an allow-list could name. Written by hand:
+kernel code, clocks) and those with the worst record (io_uring, AIO, userfaultfd, bpf, perf). Everything else
+is allowed: compilers, CUDA and sanitizers use more calls than an allow-list could name. Written by hand:
 pyseccomp only wraps a libseccomp that many machines lack, and would still need these tables.
 """
 
@@ -69,7 +69,8 @@ CALLS: Final[dict[str, tuple[int | None, int | None]]] = {
     # kernel keys, code and memory
     "add_key": (248, 217), "request_key": (249, 218), "keyctl": (250, 219), "bpf": (321, 280),
     "perf_event_open": (298, 241), "userfaultfd": (323, 282), "io_uring_setup": (425, 425),
-    "io_uring_enter": (426, 426), "io_uring_register": (427, 427), "kexec_load": (246, 104),
+    "io_uring_enter": (426, 426), "io_uring_register": (427, 427), "io_setup": (206, 0),
+    "io_submit": (209, 2), "kexec_load": (246, 104),
     "kexec_file_load": (320, 294), "init_module": (175, 105), "finit_module": (313, 273),
     "delete_module": (176, 106), "modify_ldt": (154, None), "lookup_dcookie": (212, 18),
     # the machine
@@ -107,13 +108,12 @@ def program(machine: Architecture, *, sockets: Sockets, nested: bool, timers: bo
         denied |= DEBUGGING
     if not timers:
         denied |= TIMERS
-    numbers = sorted(row[machine.column] or -1 for row in denied.values())
+    numbers = sorted(number for row in denied.values() if (number := row[machine.column]) is not None)
     code = [_op(LOAD, 4), _op(JUMP_EQUAL, machine.audit, 1, 0), _op(RETURN, KILL_PROCESS), _op(LOAD, 0)]
     if machine.column == 0:
         code += [_op(JUMP_GREATER_EQUAL, X32_BIT, 0, 1), _refuse(ENOSYS)]
     for number in numbers:
-        if number >= 0:
-            code += [_op(JUMP_EQUAL, number, 0, 1), _refuse(EPERM)]
+        code += [_op(JUMP_EQUAL, number, 0, 1), _refuse(EPERM)]
     code += [_op(JUMP_EQUAL, machine.clone3, 0, 1), _refuse(ENOSYS)]
     code += _when(machine.clone, [_op(LOAD, 16), _op(JUMP_ANY_BIT, CLONE_FLAGS, 0, 1), _refuse(EPERM)])
     code += _when(machine.ioctl, [_op(LOAD, 24), *_refuse_values(TERMINAL_INJECTIONS)])

@@ -360,6 +360,15 @@ def test_looking_for_shared_memory_is_charged_beyond_what_processes_differ_by(
     assert candidate_timing(turns).median_ms == pytest.approx((5.0 + added_ms) / 10)
 
 
+def test_standing_still_late_is_charged_beyond_what_processes_differ_by() -> None:
+    late, baseline = (
+        TurnLog([Turn(5.0, 5.2, 5.3, freezing_ms=freezing_ms) for _ in range(18)])
+        for freezing_ms in (4.05, 1.0)
+    )
+    assert candidate_timing(PairedTurns(Batch("cpu", 10), late, baseline)).median_ms == pytest.approx(0.75)
+    assert candidate_timing(PairedTurns(Batch("cpu", 10), baseline, late)).median_ms == pytest.approx(0.5)
+
+
 def test_looking_for_nothing_excuses_no_claim() -> None:
     log = TurnLog([Turn(4.0, 5.2, 5.3, owning_ms=0.0) for _ in range(18)])
     turns = PairedTurns(Batch("cpu", 10), log, _owning(4.0))
