@@ -168,7 +168,7 @@ class Timing(Record):
     `scaled` (eager times a measured ratio)."""
     charges: dict[str, float] = {}
     """Milliseconds per call added to the claim: time our clock saw beyond claim and baseline while calls were
-    `answering`, outputs `collecting` or copied as they share memory (`owning`), until the process stood still
+    `answering`, outputs `collecting` or copied as they share memory (`owning`), until it stood still
     (`freezing`), or `aside`, in steps beside the calls or on the device while they were queued; additional
     time of a call `alone` over a batched one; and the noise of our clock, `wandering`, where it is too large to tell."""
     solo_ms: float | None = None
