@@ -258,7 +258,9 @@ class Builder:
             entry = CacheEntry(
                 ok=compiled.ok,
                 log=compiled.log,
-                retry=lean and is_fault and is_error_suspect(compiled.log, headers.include_dirs),
+                retry=lean
+                and is_fault
+                and is_error_suspect(compiled.log, headers.include_dirs, self.tiers.full().include_dirs),
                 sha256=compiled.sha256,
                 size=compiled.size,
             )

@@ -51,15 +51,16 @@ _F_OPTIONS: Final = (
     r"expensive-optimizations|delete-null-pointer-checks|store-merging|code-hoisting|crossjumping|"
     r"forward-propagate|caller-saves|cf-protection|split-wide-types|inline|inline-functions|"
     r"inline-limit|inline-small-functions|gcse|gcse-lm|gcse-sm|gcse-las|graphite|"
-    r"graphite-identity"
+    r"graphite-identity|aligned-new|predictive-commoning|tracer|stack-clash-protection|gnu-unique|"
+    r"lax-vector-conversions|selective-scheduling2?|if-conversion2?|jump-tables|tls-model"
 )
 _HOST: Final = _any_of(
     r"-O(?:[0-3sgz]|fast)?",
     rf"-f(?:no-)?(?:{_F_OPTIONS})(?:=[\w.+:,-]*)?",
-    r"-f(?:no-)?(?:ipa|tree|loop|sched|schedule|align|merge|reorder|constexpr|stack-protector|builtin|cse|isolate)"
+    r"-f(?:no-)?(?:ipa|ira|tree|loop|sched|schedule|align|merge|reorder|constexpr|stack-protector|builtin|cse|isolate)"
     r"-[\w-]+(?:=[\w.+:,-]*)?",
-    r"-m[a-zA-Z0-9][\w.-]*(?:=[\w.+:,-]*)?",
-    r"-std=(?:c|gnu)\+\+\w+",
+    r"-m[a-zA-Z0-9][\w.-]*(?:=[\w.+:,-]*)?|-fopt-info(?:-[a-z-]+)?",
+    r"--?std=(?:c|gnu)\+\+\w+",
     r"-W(?![lap],)[\w+-]*(?:=[\w+-]+)?|-w|-pedantic(?:-errors)?|-ansi",
     r"-g(?:gdb|dwarf)?[\d-]*|-pipe|-pthread|-s|--param=[\w=-]+",
 )
@@ -68,10 +69,10 @@ _PLAIN_DEFINE: Final = _any_of(r"-D[A-Za-z_]\w*(?:=[\w .+:*()<>-]*)?", r"-U[A-Za
 """For nvcc, which hands its arguments to a shell."""
 _LINK: Final = _any_of(
     r"-l(?:cublas\w*|cudnn\w*|cusparse\w*|curand|cufft\w*|cusolver\w*|cuda|cudart|cudadevrt|nvrtc|nvToolsExt|nvjitlink)",
-    r"-l(?:gomp|omp|iomp5|m|mvec|stdc\+\+|pthread|dl|rt|c10\w*|torch\w*|tbb\w*|blas|openblas|lapack|mkl_\w+)",
+    r"-l(?:gomp|omp|iomp5|m|mvec|stdc\+\+|atomic|gcc_s|sleef|pthread|dl|rt|c10\w*|torch\w*|tbb\w*|blas|openblas|lapack|mkl_\w+)",
     r"-Wl,(?:-O\d|--as-needed|--no-as-needed|-z,(?:now|relro|defs|noexecstack)|--gc-sections|-s|--strip-all)",
-    r"-Wl,(?:--no-undefined|--allow-shlib-undefined|-Bsymbolic|--exclude-libs,ALL)",
-    r"-shared|-fPIC|-fopenmp|-pthread|-flto|-O[0-3s]?|-s|-g\d?|-m[\w.-]+(?:=[\w.+-]+)?|-W(?!l,)[\w-]*",
+    r"-Wl,(?:--no-undefined|--allow-shlib-undefined|-Bsymbolic(?:-functions)?|--exclude-libs,ALL)",
+    r"-shared|-fPIC|-fopenmp|-pthread|-flto(?:=\w+)?|-static-lib(?:stdc\+\+|gcc)|-std=(?:c|gnu)\+\+\w+|-O[0-3s]?|-s|-g\d?|-m[\w.-]+(?:=[\w.+-]+)?|-W(?!l,)[\w-]*",
 )
 _DEVICE: Final = _any_of(
     r"--?(?:use_fast_math|extra-device-vectorization|restrict|extended-lambda|expt-relaxed-constexpr)",

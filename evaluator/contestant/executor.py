@@ -184,7 +184,7 @@ class Contestant:
     def _make_ready(self, request: wire.MakeReady | wire.Run) -> Done:
         layout = self._layouts[request.layout]
         self._ran = self._models[request.model]
-        self._before = ModelState(self._ran, layout.state) if request.restore else None
+        self._before = ModelState(self._ran, layout.state, without_own=True) if request.restore else None
         layout.ready(request.first, request.count)
         return Done()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
@@ -10,6 +11,7 @@ import torch
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from kernelwright.evaluator.contestant.output_aliasing import overlaps_itself
 from kernelwright.evaluator.devices import Device
 from kernelwright.evaluator.devices.guarded_block import GuardedBlock
 from kernelwright.evaluator.ipc.contestant_messages import Guard
@@ -47,7 +49,10 @@ class GuardedMemory:
         try:
             for tensor, data in kept:
                 tensor.data = self._copy(data, _PARAMETERS)
-            with _FreshTensors(self.allocated) if self._wants(_ALLOCATIONS) else contextlib.nullcontext():
+            with (
+                _eager_unless_compiled(),
+                _FreshTensors(self.allocated) if self._wants(_ALLOCATIONS) else contextlib.nullcontext(),
+            ):
                 yield
         finally:
             for tensor, data in kept:
@@ -92,8 +97,10 @@ class GuardedMemory:
 
     def _place(self, tensor: torch.Tensor, name: str) -> torch.Tensor:
         """Memory for a tensor like this one; the tensor itself where there is none."""
-        size = span_bytes(tensor) if tensor.layout is torch.strided else 0
-        if not size or size > self._left or type(tensor) is not torch.Tensor or not self._wants(name):
+        if not self._wants(name) or type(tensor) is not torch.Tensor or not _is_movable(tensor):
+            return tensor
+        size = span_bytes(tensor)
+        if not size or size > self._left:
             return tensor
         block = self._device.guarded(size, self._request.edge)
         if block is None or block.data is None:
@@ -102,6 +109,18 @@ class GuardedMemory:
         self._blocks.append((name, block))
         placed = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
         return placed.set_(block.data.untyped_storage(), 0, tensor.shape, tensor.stride())
+
+
+def _eager_unless_compiled() -> contextlib.AbstractContextManager[None]:
+    """Compile nothing now: what torch's compiler meets under a dispatch mode it never compiles later."""
+    if "torch._dynamo" not in sys.modules:
+        return contextlib.nullcontext()
+    stance: contextlib.AbstractContextManager[None] = torch.compiler.set_stance("eager_on_recompile")
+    return stance
+
+
+def _is_movable(tensor: torch.Tensor) -> bool:
+    return not tensor.is_nested and tensor.layout is torch.strided and not overlaps_itself(tensor)
 
 
 def _bytes(tensor: torch.Tensor) -> torch.Tensor:

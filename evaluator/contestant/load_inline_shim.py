@@ -23,7 +23,10 @@ from kernelwright.evaluator.contestant import policy
 from kernelwright.evaluator.ipc.contestant_messages import Built
 
 SendRequest = Callable[[dict[str, Any]], Built]  # Any: JSON, checked by the receiver
-_HEADER_SUFFIXES: Final = (".h", ".hpp", ".hh", ".hxx", ".cuh", ".inl", ".inc", ".ipp", ".tpp", ".cu", ".cpp")
+_HEADER_SUFFIXES: Final = (
+    ".h", ".hpp", ".hh", ".hxx", ".cuh", ".inl", ".inc", ".ipp", ".tpp", ".tcc", ".txx", ".def", ".ii",
+    ".cu", ".cpp", ".cc", ".cxx", ".c",
+)  # fmt: skip
 _LEAN_SYMBOL: Final = "kernelwright"
 """In every mangled name the lean headers declare."""
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections import Counter
-from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -12,6 +10,7 @@ import torch
 from kernelwright.evaluator.contestant.calls import CallLayout
 from kernelwright.evaluator.contestant.policy import MOST_NAME
 from kernelwright.evaluator.devices import Device
+from kernelwright.evaluator.ipc.model_state import ModelState
 from kernelwright.evaluator.ipc.policy import MAX_EVENTS
 
 _CALL = "kernelwright call"
@@ -25,7 +24,8 @@ def profile(model: Any, layout: CallLayout, device: Device) -> list[tuple[str, s
     """
     ((args, kwargs),) = layout.prepared(0, 1)
     on_gpu = device.torch_device.type == "cuda"
-    with torch.no_grad(), _buffers_kept(model):
+    before = ModelState(model)
+    with torch.no_grad():
         layout.call(model, args, kwargs)
         device.synchronize()
         with torch.autograd.profiler.profile(
@@ -34,6 +34,7 @@ def profile(model: Any, layout: CallLayout, device: Device) -> list[tuple[str, s
             with torch.autograd.profiler.record_function(_CALL):
                 layout.call(model, args, kwargs)
             device.synchronize()
+    before.restore()
     return _kernels(trace) if on_gpu else _operators(trace)
 
 
@@ -47,15 +48,6 @@ def count(model: Any, layout: CallLayout, device: Device) -> None:
         layout.call(model, args, kwargs)
         device.synchronize()
         torch.cuda.profiler.stop()  # type: ignore[no-untyped-call]
-
-
-@contextlib.contextmanager
-def _buffers_kept(model: Any) -> Iterator[None]:
-    buffers = list(model.buffers()) if isinstance(model, torch.nn.Module) else []
-    saved = [buffer.clone() for buffer in buffers]
-    yield
-    for buffer, before in zip(buffers, saved, strict=True):
-        buffer.copy_(before)
 
 
 def _kernels(trace: Any) -> list[tuple[str, str, float]]:

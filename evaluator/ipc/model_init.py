@@ -172,7 +172,8 @@ class _Variation:
 
         def make(*args: Any, **kwargs: Any) -> torch.Tensor:
             tensor = original(*args, **kwargs)
-            self._filled[id(tensor)] = weakref.ref(tensor)
+            if not torch.compiler.is_compiling():
+                self._filled[id(tensor)] = weakref.ref(tensor)
             return tensor
 
         return make
@@ -182,7 +183,8 @@ class _Variation:
 
         def make(*args: Any, **kwargs: Any) -> torch.Tensor:
             tensor = original(*args, **kwargs)
-            self._unfilled[id(tensor)] = weakref.ref(tensor)
+            if not torch.compiler.is_compiling():
+                self._unfilled[id(tensor)] = weakref.ref(tensor)
             return tensor
 
         return make
@@ -327,7 +329,9 @@ def give(model: object, tensors: Mapping[str, torch.Tensor]) -> None:
             model.load_state_dict(fitting, strict=False)
         with torch.no_grad():
             for name, tensor in fitting.items():  # some are no part of a state dict
-                named_state(model)[name].copy_(tensor)
+                own = named_state(model)[name]
+                with torch.inference_mode() if own.is_inference() else contextlib.nullcontext():
+                    own.copy_(tensor)
 
 
 def construct(model_class: Any, args: list[Any], kwargs: dict[str, Any], seed: int, *, vary: bool) -> Any:

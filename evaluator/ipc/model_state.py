@@ -34,7 +34,8 @@ class _Place:
 
     @property
     def is_replaced(self) -> bool:
-        return self.held.get(self.name) is not self.buffer
+        # A scripted module's dictionary has no `get`.
+        return self.name not in self.held or self.held[self.name] is not self.buffer
 
     @property
     def is_written_to(self) -> bool:
@@ -49,18 +50,39 @@ class _Place:
             self.buffer.copy_(self.value)
 
 
+def _copy_of(buffer: torch.Tensor | None) -> torch.Tensor | None:
+    if buffer is None or is_lazy(buffer) or buffer.is_nested:
+        return None
+    if any(stride == 0 and size > 1 for stride, size in zip(_strides(buffer), buffer.shape, strict=False)):
+        return None  # expanded: nothing can be written to it
+    return buffer.detach().clone()
+
+
+def _strides(buffer: torch.Tensor) -> tuple[int, ...]:
+    return buffer.stride() if buffer.layout is torch.strided else ()
+
+
+def _is_own(module: nn.Module, name: str, buffer: torch.Tensor | None) -> bool:
+    return buffer is None or name in getattr(module, "_non_persistent_buffers_set", ())
+
+
 class ModelState:
     """The state of a model; only modules have any that can be found."""
 
-    def __init__(self, model: object, names: Collection[str] = ()) -> None:
-        """All buffers, and the parameters among `names`."""
+    def __init__(self, model: object, names: Collection[str] = (), *, without_own: bool = False) -> None:
+        """All buffers, and the parameters among `names`.
+
+        With `without_own`, buffers of other names only where a state dict holds them: what a candidate keeps
+        for itself, such as a workspace, is no state.
+        """
         modules = model.named_modules() if isinstance(model, nn.Module) else ()
         self._places = [
-            _Place(held, name, buffer, None if buffer is None or is_lazy(buffer) else buffer.detach().clone())
+            _Place(held, name, buffer, _copy_of(buffer))
             for prefix, module in modules
             for held in (module._buffers, module._parameters)
             for name, buffer in held.items()
-            if held is module._buffers or f"{prefix}.{name}".lstrip(".").replace(_WRAPPED, "") in names
+            if f"{prefix}.{name}".lstrip(".").replace(_WRAPPED, "") in names
+            or (held is module._buffers and not (without_own and _is_own(module, name, buffer)))
         ]
 
     @property

@@ -26,6 +26,9 @@ _ERROR: Final = re.compile(
 )
 """The first line of an error of g++, clang or nvcc."""
 _MISSING_LIBRARY: Final = re.compile(r"cannot find -l")
+_MISSING_HEADER: Final = re.compile(
+    r"error: ([\w./+-]+): No such file|cannot open source file \"([^\"]+)\"|'([^']+)' file not found"
+)
 _ASSEMBLER: Final = re.compile(r"^(?:\{standard input\}|[^\s:]+\.s):\d+: Error: ", re.MULTILINE)
 """An error in assembly, which no header contains."""
 _INCLUDED_FROM: Final = re.compile(r"^(?:In file included from|[ \t]+from) \S+", re.MULTILINE)
@@ -62,13 +65,19 @@ def is_library_suspect(library: Path) -> bool:
     return functions is None or any(map(_computes, functions))
 
 
-def is_error_suspect(log: str, header_dirs: Iterable[Path]) -> bool:
-    """True where a build that failed might succeed with full headers; the first error of its log decides."""
+def is_error_suspect(log: str, header_dirs: Iterable[Path], full_dirs: Iterable[Path] = ()) -> bool:
+    """True where a build that failed might succeed with full headers; the first error of its log decides.
+
+    A header that is missing in `header_dirs` may be there in `full_dirs`.
+    """
     errors = list(_ERROR.finditer(log))
     if not errors:
         return not (_MISSING_LIBRARY.search(log) or _ASSEMBLER.search(log))
     first = errors[0]
     if any(first["file"].startswith(str(folder)) for folder in header_dirs):
+        return True
+    missing = _MISSING_HEADER.search(first.group())
+    if missing and any(Path(folder, missing[missing.lastindex or 0]).exists() for folder in full_dirs):
         return True
     end = errors[1].start() if len(errors) > 1 else len(log)
     return bool(_HEADER_NAMES.search(_INCLUDED_FROM.sub("", log[first.start() : end])))

@@ -29,6 +29,11 @@ HONEST_CXX = [
     "-ftree-vectorize",
     "-fvisibility=hidden",
     "-flto",
+    "-faligned-new",
+    "-fopt-info-vec",
+    "-fno-jump-tables",
+    "-fira-region=all",
+    "--std=c++17",
 ]
 HONEST_CUDA = [
     "-O3",

@@ -89,6 +89,22 @@ def test_an_error_that_full_headers_may_not_show_is_tried_with_them(log: str) ->
     assert is_error_suspect(log, HEADERS)
 
 
+@pytest.mark.parametrize(
+    "log",
+    [
+        "main.cpp:1:10: fatal error: fmt/format.h: No such file or directory",
+        'cuda.cu(1): error: cannot open source file "fmt/format.h"',
+        "main.cpp:1:10: fatal error: 'fmt/format.h' file not found",
+    ],
+)
+def test_a_missing_header_that_torch_brings_is_tried_with_full_headers(log: str, tmp_path: Path) -> None:
+    assert not is_error_suspect(log, HEADERS, [tmp_path])
+    (tmp_path / "fmt").mkdir()
+    (tmp_path / "fmt" / "format.h").touch()
+    assert is_error_suspect(log, HEADERS, [tmp_path])
+    assert not is_error_suspect(log.replace("fmt/", "mine/"), HEADERS, [tmp_path])
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("factor", "status"), [(2, Status.PASSED), (4, Status.WRONG_VALUES)])
 def test_a_wrong_answer_under_lean_headers_is_decided_by_torchs_own(shared_cache, factor, status):

@@ -56,6 +56,35 @@ def test_strides_of_an_argument_are_kept() -> None:
     assert torch.equal(placed, given)
 
 
+@pytest.mark.parametrize("make", [
+    lambda: torch.tensor(1.0).expand(4), lambda: torch.eye(3).to_sparse(),
+    lambda: torch.nested.nested_tensor([torch.ones(2), torch.ones(3)], layout=torch.jagged),
+    lambda: torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]),
+])  # fmt: skip
+@pytest.mark.filterwarnings("ignore:.*nested tensors:UserWarning")
+def test_what_has_no_plain_memory_stays_where_it_is(make) -> None:
+    memory = _memory()
+    model = nn.Module()
+    model.register_buffer("kept", make())
+    with memory.around(model):
+        assert not memory._blocks
+
+
+def test_what_is_called_between_guard_pages_is_compiled_by_a_later_call() -> None:
+    compiled: list[int] = []
+
+    def backend(graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Any:
+        compiled.append(len(inputs))
+        return graph.forward
+
+    function = torch.compile(lambda x: x + 1, backend=backend, fullgraph=True)
+    with _memory().around(None):
+        assert torch.equal(function(torch.zeros(3)), torch.ones(3))
+    assert compiled == []
+    function(torch.zeros(3))
+    assert compiled == [1]
+
+
 def test_changes_to_arguments_and_buffers_come_back() -> None:
     memory, given, model = _memory(), torch.zeros(5), nn.BatchNorm1d(3)
     before = {name: tensor.data_ptr() for name, tensor in model.state_dict().items()}
