@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from kernelwright.agent.records.durations import milliseconds, seconds
 from kernelwright.agent.records.score_policy import exclusion_reason, policy_of
-from kernelwright.evaluator import Evaluation, Measurement
+from kernelwright.evaluator import Evaluation, Measurement, Timing
 
 
 def facts_of(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
@@ -69,6 +69,7 @@ def _speed(evaluation: Evaluation, measured: Measurement) -> Iterator[tuple[str,
     times = [f"candidate {milliseconds(measured.candidate.median_ms)}"]
     times += [f"{name} {milliseconds(timing.median_ms)}" for name, timing in measured.baselines.items()]
     yield "time", f"{', '.join(times)}; {measured.candidate.calls} calls, {measured.inputs} inputs"
+    yield from _charges(measured.candidate)
     for reason in measured.impossible.values():
         yield "baseline", reason
     yield from _roofline(evaluation, measured.candidate.median_ms)
@@ -81,6 +82,16 @@ def _speed(evaluation: Evaluation, measured: Measurement) -> Iterator[tuple[str,
     noise += [f"{name} {value}" for name, value in state.items() if name.endswith("load")]
     if noise:
         yield "noise", ", ".join(noise)
+
+
+def _charges(timing: Timing) -> Iterator[tuple[str, str]]:
+    """Time that counts although the candidate's own clock does not hold it."""
+    charged = [f"{name} {milliseconds(spent)}" for name, spent in timing.charges.items() if spent > 0]
+    if timing.clock != "inner" and charged:
+        yield (
+            "charged",
+            f"{', '.join(charged)} a call, beyond {milliseconds(timing.inner_ms)} by its own clock",
+        )
 
 
 def _roofline(evaluation: Evaluation, median_ms: float) -> Iterator[tuple[str, str]]:

@@ -32,3 +32,27 @@ def test_a_roofline_that_is_no_limit_gives_no_share(
     scored = make.evaluation(Status.PASSED, source="x").model_copy(update={"plausibility": limits})
     assert words in dict(facts_of(scored))["rate"]
     assert Score.of(scored).speed_of_light == kept
+
+
+@pytest.mark.parametrize(
+    ("clock", "charges", "told"),
+    [
+        ("inner", {"collecting": 0.5}, None),
+        ("outer", {}, None),
+        (
+            "outer",
+            {"collecting": 0.5, "aside": 0.25, "answering": -0.1},
+            "collecting 0.5 ms, aside 0.25 ms a call",
+        ),
+        ("single", {"alone": 0.5}, "alone 0.5 ms a call"),
+    ],
+)
+def test_what_was_charged_is_told(
+    make: Make, clock: str, charges: dict[str, float], told: str | None
+) -> None:
+    scored = make.evaluation(Status.PASSED, source="x")
+    assert scored.measurement is not None
+    timing = scored.measurement.candidate.model_copy(update={"clock": clock, "charges": charges})
+    measured = scored.measurement.model_copy(update={"candidate": timing})
+    found = dict(facts_of(scored.model_copy(update={"measurement": measured}))).get("charged")
+    assert found is None if told is None else found is not None and found.startswith(told)
