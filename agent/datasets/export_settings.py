@@ -45,7 +45,7 @@ class Filters(Record):
     problems: tuple[str, ...] = ()
     """Problems whose id contains one of these."""
     statuses: tuple[Status, ...] = ()
-    """How attempts ended, such as PASSED."""
+    """Take attempts with these statuses only, such as PASSED."""
     tracks: tuple[Literal["own", "mixed", "library", "unknown"], ...] = ()
     """Owners of the kernels that did the work of a pass."""
     min_speedup: float | None = Field(default=None, allow_inf_nan=False)

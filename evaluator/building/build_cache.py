@@ -44,7 +44,7 @@ class PackedBuild(Record):
 
     key: str = Field(pattern=r"^[0-9a-f]{64}$")
     entry: CacheEntry
-    library: Base64Bytes = b""
+    shared_object: Base64Bytes = b""
     """Content of `built.so`."""
     request: str | None = None
 
@@ -108,11 +108,11 @@ class BuildCache:
         if entry is None or entry.size > most_bytes:
             return None
         try:
-            library = self.shared_object(key).read_bytes() if entry.ok else b""
+            content = self.shared_object(key).read_bytes() if entry.ok else b""
         except FileNotFoundError:  # evicted meanwhile
             return None
-        encoded = base64.b64encode(library)
-        return PackedBuild(key=key, entry=entry, library=encoded, request=self.request(key))
+        encoded = base64.b64encode(content)
+        return PackedBuild(key=key, entry=entry, shared_object=encoded, request=self.request(key))
 
     def unpack(self, packed: PackedBuild) -> None:
         """Add an entry of another machine, unless there is one.
@@ -121,13 +121,13 @@ class BuildCache:
             MachineError: its library is not the one that was packed, or the store cannot be written.
         """
         entry = packed.entry
-        if entry.ok and hashlib.sha256(packed.library).hexdigest() != entry.sha256:
+        if entry.ok and hashlib.sha256(packed.shared_object).hexdigest() != entry.sha256:
             raise MachineError(f"the build {packed.key} of another machine came damaged")
         if not self.has(packed.key):
             with self.staged() as folder:
                 with _disk_faults(folder):
                     if entry.ok:
-                        (folder / "built.so").write_bytes(packed.library)
+                        (folder / "built.so").write_bytes(packed.shared_object)
                 self.publish(packed.key, folder, entry)
         if packed.request is not None:
             self.add_request(packed.key, packed.request)
@@ -137,7 +137,7 @@ class BuildCache:
         """A private folder on the store's file system, removed afterwards unless published."""
         with _disk_faults(self._staging):
             self._sweep_staging()
-            folder = self._staging / f"{_machine()}-{os.getpid()}-{time.monotonic_ns()}"
+            folder = self._private_folder()
             folder.mkdir()
         try:
             yield folder
@@ -194,8 +194,12 @@ class BuildCache:
     def _folder(self, key: str) -> Path:
         return self._entries / key[:2] / key
 
+    def _private_folder(self) -> Path:
+        """A name that no other process takes and that `_sweep_staging` reads."""
+        return self._staging / f"{_machine()}-{os.getpid()}-{time.monotonic_ns()}"
+
     def _remove(self, folder: Path) -> None:
-        removed = self._staging / f"{_machine()}-{os.getpid()}-{time.monotonic_ns()}"
+        removed = self._private_folder()
         with suppress(FileNotFoundError):
             folder.rename(removed)
             shutil.rmtree(removed, ignore_errors=True)

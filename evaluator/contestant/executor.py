@@ -297,7 +297,7 @@ class Contestant:
         return Done()
 
     def _set_threads(self, request: wire.SetThreads) -> Done:
-        """Also in every OpenMP runtime that is loaded: an extension may have brought one beside torch's."""
+        """Set them in torch and every loaded OpenMP runtime: an extension may have brought its own."""
         torch.set_num_threads(request.count)
         for path in set(_OPENMP.findall(Path("/proc/self/maps").read_text())):
             ctypes.CDLL(path).omp_set_num_threads(request.count)

@@ -73,7 +73,7 @@ class ClusterRequest(Record):
     candidate: Candidate
     config: EvaluationConfig
     builds: tuple[PackedBuild, ...] = ()
-    """What a builder made of it."""
+    """A builder made these of it; empty where none did."""
 
 
 class CandidateBuilds(Record):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from functools import cache
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Final
 
 from kernelwright.evaluator.analysis.elf_symbols import defined_functions
@@ -76,11 +76,19 @@ def is_error_suspect(log: str, header_dirs: Iterable[Path], full_dirs: Iterable[
     first = errors[0]
     if any(first["file"].startswith(str(folder)) for folder in header_dirs):
         return True
-    missing = _MISSING_HEADER.search(first.group())
-    if missing and any(Path(folder, missing[missing.lastindex or 0]).exists() for folder in full_dirs):
+    if any(_holds(folder, first.group()) for folder in full_dirs):
         return True
     end = errors[1].start() if len(errors) > 1 else len(log)
     return bool(_HEADER_NAMES.search(_INCLUDED_FROM.sub("", log[first.start() : end])))
+
+
+def _holds(folder: Path, error: str) -> bool:
+    """True where an error misses a header that the folder holds; of files elsewhere nothing is told."""
+    found = _MISSING_HEADER.search(error)
+    name = PurePosixPath(found[found.lastindex or 0] if found else "")
+    return (
+        found is not None and not name.is_absolute() and ".." not in name.parts and (folder / name).exists()
+    )
 
 
 def first_error(log: str) -> str:

@@ -44,7 +44,7 @@ def test_a_build_of_another_machine_is_found_here(tmp_path: Path) -> None:
         ]
     assert [outcome.build.cached for outcome in found] == [True, True]
     assert found[0].shared_object is not None
-    assert found[0].shared_object.read_bytes() == packed[0].library
+    assert found[0].shared_object.read_bytes() == packed[0].shared_object
     assert "undeclared" in found[1].build.log
 
 
@@ -54,7 +54,7 @@ def test_what_builds_nothing_sends_nothing(tmp_path: Path) -> None:
 
 def test_a_damaged_library_is_refused(tmp_path: Path) -> None:
     entry = CacheEntry(ok=True, sha256="0" * 64, size=1)
-    packed = PackedBuild(key="a" * 64, entry=entry, library=b"eA==")
+    packed = PackedBuild(key="a" * 64, entry=entry, shared_object=b"eA==")
     with pytest.raises(MachineError, match="came damaged"):
         store_builds(tmp_path, [packed])
     assert not BuildCache(tmp_path / "builds").has("a" * 64)
