@@ -72,9 +72,10 @@ class ModelState:
     def __init__(self, model: object, names: Collection[str] = (), *, without_own: bool = False) -> None:
         """All buffers, and the parameters among `names`.
 
-        With `without_own`, buffers of other names only where a state dict holds them: what a candidate keeps
-        for itself, such as a workspace, is no state.
+        With `without_own`, buffers whose names end as none of `names` only where a state dict holds them:
+        what a candidate keeps for itself, such as a workspace, is no state.
         """
+        ends = {name.rpartition(".")[2] for name in names}
         modules = model.named_modules() if isinstance(model, nn.Module) else ()
         self._places = [
             _Place(held, name, buffer, _copy_of(buffer))
@@ -82,7 +83,10 @@ class ModelState:
             for held in (module._buffers, module._parameters)
             for name, buffer in held.items()
             if f"{prefix}.{name}".lstrip(".").replace(_WRAPPED, "") in names
-            or (held is module._buffers and not (without_own and _is_own(module, name, buffer)))
+            or (
+                held is module._buffers
+                and (name in ends or not (without_own and _is_own(module, name, buffer)))
+            )
         ]
 
     @property

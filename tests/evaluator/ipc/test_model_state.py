@@ -45,6 +45,15 @@ def test_what_no_state_dict_holds_is_a_candidates_own_unless_it_is_named():
     assert model.late is None
 
 
+def test_state_in_a_submodule_is_put_back_though_no_state_dict_holds_it():
+    model = nn.Module()
+    model.seen = Keeping()
+    state = ModelState(model, ["replaced"], without_own=True)
+    model.seen.replaced += 1
+    state.restore()
+    assert float(model.seen.replaced.sum()) == 0.0
+
+
 def test_an_expanded_buffer_is_put_back_and_not_written_to():
     model = nn.Module()
     model.register_buffer("epsilon", torch.tensor(1e-5).expand(4))
