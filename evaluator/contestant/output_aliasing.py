@@ -27,7 +27,7 @@ def aliased_outputs(returned: list[Any], shared: frozenset[int]) -> frozenset[in
     """
     found: set[int] = set()
     by_storage: dict[int, list[torch.Tensor]] = {}
-    for leaf in _leaves(returned):
+    for leaf in dense_leaves(returned):
         # The count of references comes first: the lines below add some.
         if sys.getrefcount(leaf) > _REFERENCES or _is_aliased(leaf, shared):
             found.add(id(leaf))
@@ -47,9 +47,9 @@ def lazy_outputs(returned: list[Any]) -> frozenset[int]:
 
     Empty where the first call returned none: calls are alike in that.
     """
-    if not any(map(_is_lazy, _leaves(returned[:1]))):
+    if not any(map(_is_lazy, dense_leaves(returned[:1]))):
         return frozenset()
-    return frozenset(id(leaf) for leaf in _leaves(returned) if _is_lazy(leaf))
+    return frozenset(id(leaf) for leaf in dense_leaves(returned) if _is_lazy(leaf))
 
 
 def copy_aliased(value: Any, ids: frozenset[int]) -> Any:
@@ -66,19 +66,19 @@ def copy_aliased(value: Any, ids: frozenset[int]) -> Any:
     return value
 
 
-def _leaves(values: Iterable[Any]) -> Iterator[torch.Tensor]:
-    """Plain dense tensors, each referred to by its container and by this loop."""
+def dense_leaves(values: Iterable[Any]) -> Iterator[torch.Tensor]:
+    """Yield the plain dense tensors of outputs, each referred to by its container and by this loop."""
     for value in values:
         if type(value) in (torch.Tensor, nn.Parameter):
             if value.layout is torch.strided:
                 yield value
         elif isinstance(value, (list, tuple)):
-            yield from _leaves(value)
+            yield from dense_leaves(value)
         elif isinstance(value, Mapping):
-            yield from _leaves(value.values())
+            yield from dense_leaves(value.values())
         elif is_namespace(value):
             held = getattr(value, "__dict__", None)
-            yield from _leaves((read_fields(value, properties=False) if held is None else held).values())
+            yield from dense_leaves((read_fields(value, properties=False) if held is None else held).values())
 
 
 def _is_aliased(leaf: torch.Tensor, shared: frozenset[int]) -> bool:
@@ -149,9 +149,9 @@ def _axes(tensor: torch.Tensor) -> Iterator[tuple[int, int]]:
 def _usual_counts() -> tuple[int, int, int]:
     """References to a fresh output, to the base of a fresh view, and uses of a storage, as counted above."""
     with torch.no_grad():
-        for fresh in _leaves([torch.empty(4)]):
+        for fresh in dense_leaves([torch.empty(4)]):
             references, uses = sys.getrefcount(fresh), _storage_uses(fresh)
-        for view in _leaves([torch.empty(4).view(2, 2)]):
+        for view in dense_leaves([torch.empty(4).view(2, 2)]):
             of_base = sys.getrefcount(view._base)
     return references, of_base, uses
 

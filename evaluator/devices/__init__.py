@@ -80,6 +80,9 @@ class Device(Protocol):
     def waits_for(self, word: torch.Tensor, value: int) -> bool:
         """Let what is queued from now on wait until a word of memory is at least `value`, if this can."""
 
+    def write_noise(self, places: list[tuple[int, int]]) -> None:
+        """Write noise to addresses, so many bytes each, beside what is queued; wait until it is there."""
+
     def timer(self) -> Stopwatch:
         """A fresh stopwatch."""
 

@@ -186,6 +186,9 @@ class CpuDevice:
             pass
         return True
 
+    def write_noise(self, places: list[tuple[int, int]]) -> None:
+        """Nothing is queued on a CPU."""
+
     def timer(self) -> CpuStopwatch:
         return CpuStopwatch()
 

@@ -27,6 +27,8 @@ DISTURBANCES: Final = (0.25, 0.5, 1.0, 2.0)
 raised the wrong calls of a row shifted in place across blocks from 18 to 30 of 30."""
 DISTURBING_COLUMNS: Final = 1 << 17
 """Numbers each of these blocks works on."""
+NOISE_BYTES: Final = 64 << 10
+"""Most bytes of noise that a device writes to one place."""
 SHORTEST_GAP_NS: Final = 10_000
 """Gap between two readings of a GPU's clock in which another process had it; a reading takes 2 µs at most."""
 WATCH_LIMIT_NS: Final = 700_000_000
