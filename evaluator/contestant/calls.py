@@ -150,6 +150,14 @@ class GateWait:
     value: int
     queued: Callable[[], None]
     """To be called when they are."""
+    spoils: bool = True
+    """True to spoil their outputs before that."""
+
+    def close_queue(self, returned: list[Any], device: Device) -> None:
+        """All calls are queued: spoil what they returned, and say so."""
+        if self.spoils:
+            spoil(returned, device, self.is_shut)
+        self.queued()
 
     def is_shut(self) -> bool:
         """True where the host can read that it is: a word in device memory would be read behind it."""
@@ -208,8 +216,7 @@ def run(
             returned = _without_aliases(returned, aliased)
             timer.stop()
         if gate is not None:
-            spoil([*led, *returned], device, gate.is_shut)
-            gate.queued()
+            gate.close_queue([*led, *returned], device)
         device.synchronize()
         inner_ms = timer.elapsed_ms()
     return Called(inner_ms, [*led, *returned])

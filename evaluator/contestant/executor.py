@@ -232,7 +232,12 @@ class Contestant:
         if request.gate_block is None:
             return None
         word = self._blocks[request.gate_block].data
-        return GateWait(word, request.gate_value, lambda: self._channel.send(wire.Queued().to_json()))
+        return GateWait(
+            word,
+            request.gate_value,
+            queued=lambda: self._channel.send(wire.Queued().to_json()),
+            spoils=request.spoil,
+        )
 
     def _guard(self, request: wire.Guard) -> Done:
         self._guarded = GuardedMemory(self._device, request)

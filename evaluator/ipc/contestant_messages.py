@@ -218,6 +218,8 @@ class Run(ContestantRequest[Ran]):
     """The value that word has to reach."""
     waits: bool = False
     """The process itself waits for it before it makes any call."""
+    spoil: bool = True
+    """Write noise to outputs whose calls still wait for it: whoever wrote an answer ahead loses it."""
 
 
 class Own(ContestantRequest[Owned]):

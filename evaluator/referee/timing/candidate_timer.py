@@ -25,6 +25,7 @@ from kernelwright.evaluator.referee.timing.claimed_time import (
     trusted_timing,
 )
 from kernelwright.evaluator.referee.timing.speedup import BaselineFacts, measurement, slowed
+from kernelwright.evaluator.referee.timing.timing_loop import WrittenAhead
 from kernelwright.evaluator.referee.timing.timing_session import TimingSession
 from kernelwright.evaluator.referee.worker.call_buffers import CallBuffers
 from kernelwright.evaluator.referee.worker.candidate_failure import CandidateFailed
@@ -224,8 +225,13 @@ class CandidateTimer:
         while True:
             count = self._match_queues(candidate, eager, wanted)
             timer = self._session.timer(count, candidate.gate is not None)
-            with _told_apart(eager.worker):
-                turns = timer.compare(candidate, eager)
+            try:
+                with _told_apart(eager.worker):
+                    turns = timer.compare(candidate, eager)
+            except WrittenAhead:
+                candidate.stop_queueing()
+                wanted = sizer.size(candidate, usual_ms)
+                continue
             call_ms, count = turns.candidate_call_ms, turns.batch.count
             queued = candidate.gate is not None
             if queued and not sizer.is_long_enough(call_ms, count, usual_ms, eager):

@@ -272,14 +272,17 @@ def merged_work_ms(turns: PairedTurns, *, tolerance: float = 1.0) -> float:
 
 
 def _single_call_excess(turns: PairedTurns, clock: Clock, calls: int) -> TimeExcess:
-    """Compare what a single call costs beyond one of a batch of `calls`: merged work costs each in full."""
-    batched, single = (
-        [[clock(turn) / each for turn in log] for log in logs]
-        for each, logs in (
-            (calls, (turns.candidate.batches, turns.baseline.batches)),
-            (1, (turns.candidate.single_calls, turns.baseline.single_calls)),
-        )
-    )
+    """Compare what a single call costs beyond one of a batch of `calls`: merged work costs each in full.
+
+    On a GPU a batch may be a few calls, and what it costs besides wavers by a time slice of the device, so a
+    batched call is what scores.
+    """
+    logs = (turns.candidate, turns.baseline)
+    single = [[clock(turn) for turn in log.single_calls] for log in logs]
+    batched = [[value / calls for value in log.of(clock)] for log in logs]
+    if turns.batch.kind == "cuda" and clock is not _claimed:
+        scored = (scored_turns(turns).batch_ms, turns.baseline.of(_claimed))
+        batched = [[value / turns.batch.count for value in log] for log in scored]
     usual = policy.TYPICAL_QUANTILE[turns.batch.kind]
 
     def cost(worker: int, share: float) -> float:

@@ -46,13 +46,21 @@ class TurnRunner:
         """True if the system lets the referee read the memory of processes."""
 
     def run(
-        self, buffers: CallBuffers, recipe: InputRecipe, *, lead: int, overwrites: bool, is_lone: bool = False
+        self,
+        buffers: CallBuffers,
+        recipe: InputRecipe,
+        *,
+        lead: int,
+        overwrites: bool,
+        is_lone: bool = False,
+        spoils: bool = True,
     ) -> tuple[Turn, list[torch.Tensor]]:
         """Freeze, publish, poison, thaw, run, freeze, withdraw, collect, freeze, copy and overwrite outputs.
 
         No call is made beside these: what a process does ahead of its calls should be on a clock. Without
         `overwrites`, outputs are dropped and their ownership is not looked at. A call that `is_lone` finds a
-        process that is awake and, on a CPU, as warm as in the middle of a batch.
+        process that is awake and, on a CPU, as warm as in the middle of a batch. With `spoils`, noise is
+        written to outputs of queued calls before their inputs.
 
         Raises:
             CandidateFailed: the worker failed or hung, changed its inputs, or went on after its answer.
@@ -64,23 +72,20 @@ class TurnRunner:
         gate = buffers.gate if self._queued else buffers.lone_gate if is_lone else None
         memory = _TurnMemory(buffers, recipe, self._device, self._inputs, self._secret, is_lone=is_lone)
         timeout_s = self._call_timeout_s * max(1.0, count / policy.CALLS_PER_TIMEOUT)
+        steps = memory.begin, memory.publish, memory.look, memory.withdraw
         timed = TimedRun(
-            memory.begin,
-            memory.publish,
-            memory.look,
-            memory.withdraw,
+            *steps,
             lead,
             gate,
             on_host=not self._queued,
             wake=memory.wake if memory.wakes_early else None,
+            spoils=spoils,
         )
         frozen_before_ms = worker.freezing_ms
         ran = buffers.run("m", count=count, timeout_s=timeout_s, timed=timed)
         outputs = memory.copy_outputs()
         if on_cpu:
-            if self._memory_was_read and not memory.was_read:
-                raise CandidateFailed(Status.TAMPERED, "the process does not let its memory be looked at")
-            self._memory_was_read |= memory.was_read
+            self._note_was_read(memory.was_read)
         returned_ms = 0.0
         if overwrites:
             returned_ms = buffers.returned.take_back(self._secret, collect_ms=ran.collect_ms)
@@ -100,6 +105,11 @@ class TurnRunner:
             competing=memory.competing,
         )
         return turn, outputs
+
+    def _note_was_read(self, was_read: bool) -> None:
+        if self._memory_was_read and not was_read:
+            raise CandidateFailed(Status.TAMPERED, "the process does not let its memory be looked at")
+        self._memory_was_read |= was_read
 
     def _rehearse(self, buffers: CallBuffers, recipe: InputRecipe) -> None:
         """Do unwatched, with other inputs, what this kind of turn does watched: once in a process.

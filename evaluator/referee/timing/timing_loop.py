@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -36,6 +37,10 @@ from kernelwright.evaluator.referee.worker.candidate_failure import CandidateFai
 from kernelwright.evaluator.schema.evaluation import Status
 
 _WRONG_WHEN_TIMED: Final = "right when verified, wrong when timed"
+
+
+class WrittenAhead(Exception):
+    """Outputs of queued calls are right only if nothing is written over them before the calls begin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,13 +97,16 @@ class InterleavedTimer:
 
         Raises:
             CandidateFailed: a timed output is wrong, or a worker failed or hung.
+            WrittenAhead: calls have to be timed with their launches.
         """
         turns, stop = PairedTurns(self.batch), StopRule(self._schedule)
         most = self._schedule.max_turns * policy.TURNS_FACTOR[self.batch.kind]
         hidden = self._trials_by_turn(most)
         while not stop.is_reached(turns):
             spiked = self._next_kind()
-            turns.add_batch(*self._turn(candidate, baseline, self.batch.calls, spiked=spiked), spiked=spiked)
+            with self._first_turn_of(turns, candidate, baseline):
+                turn = self._turn(candidate, baseline, self.batch.calls, spiked=spiked)
+            turns.add_batch(*turn, spiked=spiked)
             while self._wants_single_call(turns):
                 turns.add_single_call(*self._turn(candidate, baseline, 1, is_lone=True))
             if self._varies and self._secret.random() < policy.VARIED_TURN_CHANCE:
@@ -218,22 +226,55 @@ class InterleavedTimer:
             else self._inputs.recipe(calls, earlier, spiked=spiked)
         )
         lead = self.batch.lead if calls == self.batch.calls else 0
-        order = [candidate, baseline]
-        self._secret.shuffle(order)
-        overwrites = self._schedule.untrusted
-        done = {
-            id(buffers): self._runner.run(buffers, recipe, lead=lead, overwrites=overwrites, is_lone=is_lone)
-            for buffers in order
-        }
-        (turn, outputs), (baseline_turn, expected) = done[id(candidate)], done[id(baseline)]
-        found = self._outputs.compare(outputs, expected, recipe, self._flipped)
-        self._flipped = found.flipped
-        if found.mismatch:
-            raise CandidateFailed(Status.WRONG_VALUES, f"{_WRONG_WHEN_TIMED}: {found.mismatch}")
+        (turn, outputs), (baseline_turn, expected) = self._run_both(
+            candidate, baseline, recipe, lead=lead, is_lone=is_lone
+        )
         if not varied:
             self._earlier[spiked] = kept = self._kept(recipe, outputs, expected)
             self._keep_some(kept)
         return turn, baseline_turn
+
+    def _run_both(
+        self,
+        candidate: CallBuffers,
+        baseline: CallBuffers,
+        recipe: InputRecipe,
+        *,
+        lead: int,
+        is_lone: bool = False,
+        spoils: bool = True,
+    ) -> list[tuple[Turn, list[torch.Tensor]]]:
+        """Run candidate and baseline on the same inputs and compare what they return."""
+        order = [candidate, baseline]
+        self._secret.shuffle(order)
+        overwrites = self._schedule.untrusted
+        done = {
+            id(buffers): self._runner.run(
+                buffers, recipe, lead=lead, overwrites=overwrites, is_lone=is_lone, spoils=spoils
+            )
+            for buffers in order
+        }
+        (_, outputs), (_, expected) = both = [done[id(candidate)], done[id(baseline)]]
+        found = self._outputs.compare(outputs, expected, recipe, self._flipped)
+        self._flipped = found.flipped
+        if found.mismatch:
+            raise CandidateFailed(Status.WRONG_VALUES, f"{_WRONG_WHEN_TIMED}: {found.mismatch}")
+        return both
+
+    @contextlib.contextmanager
+    def _first_turn_of(
+        self, turns: PairedTurns, candidate: CallBuffers, baseline: CallBuffers
+    ) -> Iterator[None]:
+        """Where the first queued turn is wrong, see if the next is right with no output spoiled."""
+        try:
+            yield
+        except CandidateFailed as failure:
+            is_wrong = failure.status is Status.WRONG_VALUES
+            if turns.candidate.batches or not (is_wrong and self.batch.queued and self._schedule.untrusted):
+                raise
+            recipe = self._inputs.recipe(self.batch.calls)
+            self._run_both(candidate, baseline, recipe, lead=self.batch.lead, spoils=False)
+            raise WrittenAhead from failure
 
     def _kept(
         self, recipe: InputRecipe, outputs: list[torch.Tensor], expected: list[torch.Tensor]

@@ -63,6 +63,8 @@ class TimedRun:
     """True if the process itself waits for the gate, not what it queued."""
     wake: Callable[[], None] | None = None
     """Called while the process wakes before the gate opens; None to let it wake on the clock."""
+    spoils: bool = True
+    """True if outputs of queued calls are overwritten before their inputs exist."""
 
 
 class CallRunner:
@@ -108,6 +110,7 @@ class CallRunner:
             gate_block=None if gate is None else gate.block,
             gate_value=0 if gate is None else gate.shut(),
             waits=gate is not None and timed.on_host,
+            spoil=timed.spoils,
         )
         # Beside the calls' clock, or a candidate could skip it and bank the time.
         setup_ms = self._make_ready(request, timeout_s) if ready else 0.0

@@ -338,6 +338,14 @@ def test_lone_calls_that_some_are_longer_for_no_work_hide_none_in_the_others():
     assert timing.charges["alone"] == pytest.approx(0.04, rel=0.1)
 
 
+def test_what_a_batch_of_few_calls_costs_besides_is_not_taken_for_work_of_its_lone_calls():
+    """A GPU that works for somebody else until its time slice ends held up the baseline's batches."""
+    candidate, baseline = (_many_singles(_log(0.1, claimed=1.0, wander_ms=1e-3), 0.02) for _ in range(2))
+    _besides(baseline, "setup_ms", 2.0, 0.01)
+    turns = PairedTurns(Batch("cuda", 5, queued=True), candidate, baseline)
+    assert candidate_timing(turns).clock == "inner"
+
+
 def test_many_lone_calls_may_cost_more_where_the_baselines_do_too():
     candidate, baseline = (_many_singles(_log(10.0, claimed=1.0, wander_ms=1e-3), 1.5) for _ in range(2))
     assert _scored(candidate, baseline, kind="cuda") == (1.0, "inner")

@@ -14,7 +14,7 @@ from kernelwright.evaluator.referee.timing import policy
 from kernelwright.evaluator.referee.timing.claimed_time import Batch, Turn
 from kernelwright.evaluator.referee.timing.timed_inputs import ComparedCall, InputRecipe, TimedInputs
 from kernelwright.evaluator.referee.timing.timed_outputs import OutputComparison, TimedOutputs
-from kernelwright.evaluator.referee.timing.timing_loop import InterleavedTimer, Schedule
+from kernelwright.evaluator.referee.timing.timing_loop import InterleavedTimer, Schedule, WrittenAhead
 from kernelwright.evaluator.referee.worker.call_buffers import CallBuffers
 from kernelwright.evaluator.referee.worker.candidate_failure import CandidateFailed
 from kernelwright.evaluator.referee.worker.worker_process import WorkerProcess
@@ -50,10 +50,8 @@ def _timer(schedule: Schedule, took_ms: dict[str, float], mismatch: str = "") ->
         cast(Device, device), INPUTS, cast(TimedOutputs, outputs), schedule, random.Random(1)
     )
 
-    def run(
-        buffers: CallBuffers, recipe: object, *, lead: int, overwrites: bool, is_lone: bool = False
-    ) -> tuple[Turn, list[torch.Tensor]]:
-        del recipe, lead, overwrites, is_lone
+    def run(buffers: CallBuffers, recipe: object, **how: bool | int) -> tuple[Turn, list[torch.Tensor]]:
+        del recipe, how
         ms = took_ms[buffers.layout]
         return Turn(ms, ms, ms), []
 
@@ -163,6 +161,46 @@ def test_outputs_of_every_turn_are_compared():
     assert raised.value.status is Status.WRONG_VALUES
 
 
+def _spoiled_timer(mismatches: list[str], *, queued: bool = True) -> tuple[InterleavedTimer, list[bool]]:
+    """A timer whose turns compare like this, one after the other, and a list of which had outputs spoiled."""
+    batch = Batch("cuda", 1, queued=queued)
+    timer: Any = _timer(Schedule(batch, 0.0, max_turns=6, call_timeout_s=5.0), {"one": 1.0, "other": 1.0})
+    found, spoiled, run = iter(mismatches), [], timer._runner.run
+
+    def watched(buffers: CallBuffers, recipe: object, **how: bool) -> object:
+        if buffers.layout == "one":
+            spoiled.append(how["spoils"])
+        return run(buffers, recipe, **how)
+
+    timer._runner = SimpleNamespace(run=watched)
+    timer._outputs = SimpleNamespace(
+        compare=lambda *each: OutputComparison(next(found, ""), {}), errs_beside_exact=lambda kept: ""
+    )
+    return timer, spoiled
+
+
+def test_who_writes_outputs_ahead_of_queued_calls_has_to_be_timed_with_launches():
+    timer, spoiled = _spoiled_timer(["output 0", ""])
+    with pytest.raises(WrittenAhead):
+        timer.compare(_buffers("one"), _buffers("other"))
+    assert spoiled == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("mismatches", "queued", "turns"),
+    [
+        pytest.param(["output 0", "output 0"], True, [True, False], id="wrong by itself"),
+        pytest.param(["", "output 0"], True, [True, True], id="wrong later"),
+        pytest.param(["output 0", ""], False, [True], id="nothing is queued"),
+    ],
+)
+def test_other_wrong_outputs_fail_a_candidate(mismatches, queued, turns):
+    timer, spoiled = _spoiled_timer(mismatches, queued=queued)
+    with pytest.raises(CandidateFailed, match="wrong when timed"):
+        timer.compare(_buffers("one"), _buffers("other"))
+    assert spoiled == turns
+
+
 @pytest.mark.parametrize("kind", ["cpu", "cuda"])
 def test_timing_ends_after_so_many_turns_however_wide_the_interval(kind):
     schedule = Schedule(Batch(kind, 1), target_ms=1e9, max_turns=5, call_timeout_s=5.0)
@@ -195,13 +233,11 @@ def test_an_interval_that_gets_tight_later_is_looked_at_again_soon():
     timer: Any = _timer(schedule, took)
     run, first = timer._runner.run, iter([1.0, 3.0, 0.5, 2.0, 1.5, 4.0])
 
-    def wavering(
-        buffers: CallBuffers, recipe: object, *, lead: int, overwrites: bool, is_lone: bool = False
-    ) -> tuple[Turn, list[torch.Tensor]]:
+    def wavering(buffers: CallBuffers, recipe: object, **how: bool) -> tuple[Turn, list[torch.Tensor]]:
         if buffers.layout == "one":
             took["one"] = next(first, 1.0)
-        assert not is_lone
-        return cast("tuple[Turn, list[torch.Tensor]]", run(buffers, recipe, lead=lead, overwrites=overwrites))
+        assert not how["is_lone"]
+        return cast("tuple[Turn, list[torch.Tensor]]", run(buffers, recipe, **how))
 
     timer._runner.run = wavering
     done = timer.compare(_buffers("one"), _buffers("other"))
@@ -218,13 +254,9 @@ def test_a_candidate_that_surely_lost_or_won_is_timed_less(monkeypatch, candidat
     timer = _timer(schedule, {"one": candidate_ms, "other": 1.0})
     run, lengths = timer._runner.run, itertools.cycle((0.94, 1.06))
 
-    def wavering(
-        buffers: CallBuffers, recipe: object, *, lead: int, overwrites: bool, is_lone: bool = False
-    ) -> tuple[Turn, list[torch.Tensor]]:
-        assert not is_lone
-        turn, outputs = cast(
-            "tuple[Turn, list[torch.Tensor]]", run(buffers, recipe, lead=lead, overwrites=overwrites)
-        )
+    def wavering(buffers: CallBuffers, recipe: object, **how: bool) -> tuple[Turn, list[torch.Tensor]]:
+        assert not how["is_lone"]
+        turn, outputs = cast("tuple[Turn, list[torch.Tensor]]", run(buffers, recipe, **how))
         ms = turn.claimed_ms * (next(lengths) if buffers.layout == "one" else 1.0)
         return Turn(ms, ms, ms), outputs
 
@@ -256,10 +288,8 @@ def test_every_unseen_trial_is_hidden_once_in_an_unscored_batch_and_compared_wit
     timer: Any = _timer(schedule, {"one": 1.0, "other": 1.0})
     timer._unseen, places, errors = lambda: trials, [], [0.0]
 
-    def run(
-        buffers: CallBuffers, recipe: InputRecipe, *, lead: int, overwrites: bool, is_lone: bool = False
-    ) -> tuple[Turn, list[torch.Tensor]]:
-        del buffers, lead, overwrites, is_lone
+    def run(buffers: CallBuffers, recipe: InputRecipe, **how: bool) -> tuple[Turn, list[torch.Tensor]]:
+        del buffers, how
         outputs = torch.zeros(recipe.count, 8, 64)
         for call, leaves in recipe.given.items():
             outputs[call] = leaves[0] + errors[0]  # the reference returns its input
