@@ -340,7 +340,9 @@ def test_lone_calls_that_some_are_longer_for_no_work_hide_none_in_the_others():
 
 def test_what_a_batch_of_few_calls_costs_besides_is_not_taken_for_work_of_its_lone_calls():
     """A GPU that works for somebody else until its time slice ends held up the baseline's batches."""
-    candidate, baseline = (_many_singles(_log(0.1, claimed=1.0, wander_ms=1e-3), 0.02) for _ in range(2))
+    candidate, baseline = (
+        _many_singles(_log(0.1, claimed=1.0, wander_ms=1e-3), 0.02, answered_ms=0.6) for _ in range(2)
+    )
     _besides(baseline, "setup_ms", 2.0, 0.01)
     turns = PairedTurns(Batch("cuda", 5, queued=True), candidate, baseline)
     assert candidate_timing(turns).clock == "inner"
