@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import platform
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -31,20 +30,15 @@ from kernelwright.evaluator.driver.referee_pool import RefereePool
 from kernelwright.evaluator.driver.stage_timer import OnStage, StageTimer
 from kernelwright.evaluator.host.hardware import (
     GpuStates,
-    cpu_name,
-    gpu_of,
     gpus,
     resolve_device,
     resolve_devices,
-    threads,
-    wait_policy,
 )
 from kernelwright.evaluator.ipc.referee_messages import CandidateEvaluated
 from kernelwright.evaluator.sandbox import Launcher, strongest
 from kernelwright.evaluator.schema.candidate import Candidate
 from kernelwright.evaluator.schema.config import EvaluationConfig, SandboxTier
 from kernelwright.evaluator.schema.evaluation import (
-    Environment,
     Evaluation,
     Finding,
     Sanitization,
@@ -126,7 +120,7 @@ class Evaluator:
             answer = referee.evaluate(task.candidate, job)
         return task.evaluation(
             builds=tuple(job.builds),
-            environment=_environment(task.config, device, referee, states.all() | wait_policy()),
+            environment=referee.environment(states.all()),
             problem_flaws=flaws_of(memory, task.problem, task.config, device, referee.facts.flaws),
             device_seconds=round(job.device_s, 4) if task.config.measure else None,
             output_tail=job.output_tail,
@@ -376,23 +370,6 @@ def _answered(answer: CandidateEvaluated) -> dict[str, Any]:
         "attribution": answer.attribution,
         "counters": answer.counters,
     }
-
-
-def _environment(
-    config: EvaluationConfig, device: str, referee: RefereeClient, state: dict[str, str]
-) -> Environment:
-    return Environment(
-        device=device,
-        device_name=referee.facts.device_name or cpu_name(),
-        driver=gpu.driver if (gpu := gpu_of(device)) else "",
-        torch=referee.facts.torch,
-        cuda=referee.facts.cuda,
-        python=platform.python_version(),
-        cpu=cpu_name(),
-        threads=threads(config.threads),
-        sandbox=referee.report,
-        state=state,
-    )
 
 
 def default_cache() -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -23,7 +24,7 @@ from kernelwright.evaluator.driver.processes.warm_pool import WarmPools
 from kernelwright.evaluator.driver.worker_service import WorkerService
 from kernelwright.evaluator.host import trace
 from kernelwright.evaluator.host.device_lock import DeviceLock
-from kernelwright.evaluator.host.hardware import threads, wait_policy
+from kernelwright.evaluator.host.hardware import cpu_name, gpu_of, threads, wait_policy
 from kernelwright.evaluator.ipc import driver_requests as wire
 from kernelwright.evaluator.ipc.channel import ChannelClosed, ChannelError
 from kernelwright.evaluator.ipc.messages import Dispatcher, Done, Message, Request
@@ -38,7 +39,7 @@ from kernelwright.evaluator.sandbox import Launcher, SandboxedProcess
 from kernelwright.evaluator.schema.candidate import Candidate
 from kernelwright.evaluator.schema.config import EvaluationConfig, Passes
 from kernelwright.evaluator.schema.errors import EvaluatorError, ProblemError
-from kernelwright.evaluator.schema.evaluation import Stage
+from kernelwright.evaluator.schema.evaluation import Environment, Stage
 from kernelwright.evaluator.schema.problem import Problem
 
 A = TypeVar("A", bound=Message)
@@ -179,6 +180,7 @@ class RefereeClient:
         """Such as `cuda:0`."""
         self._threads = threads(config.threads)
         self._job = job
+        self._toolchain = resources.builder.toolchain
         self._referees: list[SandboxedProcess] = []
         """The referee's process; empty until it has started, when others may already want the device."""
         pauses = PausableProcesses(self._running, on_paused=self._note_pause)
@@ -241,6 +243,24 @@ class RefereeClient:
         """Have the sanitizers run on one candidate, and nothing else; raises what `evaluate` raises."""
         job.begin(candidate.source, float("inf"))
         return self._converse(SanitizeCandidate(source=candidate.source), job)
+
+    def environment(self, state: dict[str, str]) -> Environment:
+        """Machine and software of its evaluations; `state` is the device's before and after."""
+        cxx, cuda = self._toolchain.cxx, self._toolchain.cuda
+        return Environment(
+            device=self.device,
+            device_name=self.facts.device_name or cpu_name(),
+            driver=gpu.driver if (gpu := gpu_of(self.device)) else "",
+            torch=self.facts.torch,
+            cuda=self.facts.cuda,
+            python=platform.python_version(),
+            compiler=cxx.identity,
+            nvcc=cuda.nvcc.identity if cuda and self.device != "cpu" else "",
+            cpu=cpu_name(),
+            threads=self._threads,
+            sandbox=self.report,
+            state=state | wait_policy(),
+        )
 
     def _running(self) -> Iterator[SandboxedProcess]:
         yield from self._referees

@@ -338,7 +338,9 @@ class Environment(Record):
     cuda: str = ""
     python: str
     compiler: str = ""
+    """Name and version of the C++ compiler, on each side of a `: `; likewise below."""
     nvcc: str = ""
+    """Empty on a CPU."""
     cpu: str
     threads: int
     sandbox: SandboxReport

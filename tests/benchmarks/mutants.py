@@ -41,7 +41,7 @@ TESTS = """
   evaluator/referee/timing/claimed_time   claimed_time
   evaluator/referee/timing/statistics     statistics claimed_time
   evaluator/referee/timing/speedup        speedup
-  evaluator/referee/timing/tamper_checks  tamper_checks output_snapshots evaluate_candidate
+  evaluator/referee/timing/tamper_checks  tamper_checks answer_samples evaluate_candidate
   evaluator/referee/timing/timing_loop   timing_loop evaluate_candidate
   evaluator/referee/timing/batch_size     batch_size
   evaluator/referee/timing/timed_inputs   timed_inputs timed_outputs small_inputs evaluate_candidate

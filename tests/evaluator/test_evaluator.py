@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import re
 import textwrap
 import threading
 import time
@@ -100,6 +101,7 @@ def test_a_right_candidate_passes_with_everything_measured(evaluator):
     ]
     assert evaluation.environment is not None
     assert evaluation.environment.sandbox.tier != "none"
+    assert re.search(r"\d+\.\d+", evaluation.environment.compiler)
 
 
 @pytest.mark.parametrize("weights", ["", ", torch.randn(200)"])
