@@ -136,8 +136,12 @@ def _values(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
         yield "gradients", ", ".join(name.removeprefix("gradient of ") for name in checked.gradients)
     if checked.effects:
         yield "effects", f"compared after each call, too: {', '.join(checked.effects)}"
-    if checked.constant_inputs:
-        yield "never varied", ", ".join(checked.constant_inputs)
+    never = [
+        *checked.constant_inputs,
+        *(["the size of random weights"] if checked.weight_factor == 1 else []),
+    ]
+    if never:
+        yield "never varied", ", ".join(never)
     wrong = checked.mismatch
     if wrong is None:
         return

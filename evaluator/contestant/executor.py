@@ -47,6 +47,7 @@ from kernelwright.evaluator.ipc.policy import MAX_KEPT
 from kernelwright.evaluator.ipc.precision import apply_math
 from kernelwright.evaluator.ipc.tensor_layout import exact_copy, view
 from kernelwright.evaluator.ipc.tensor_tree import dtype_from, dtype_name, flatten, unflatten
+from kernelwright.evaluator.ipc.weight_spread import Spread
 
 _OPENMP = re.compile(r"(?:/.*)?/lib(?:gomp|omp|iomp5)[^/\n]*\.so[^/\n]*$", re.MULTILINE)
 """Paths of OpenMP runtimes in a process's memory map."""
@@ -160,9 +161,8 @@ class Contestant:
             return exact_copy(view(self._blocks[slot["block"]].data, slot, 0), self._device.torch_device)
 
         args, kwargs = (unflatten(tree, leaf) for tree in (request.args, request.kwargs))
-        model = construct(
-            getattr(self._module, request.class_name), args, kwargs, request.seed, vary=request.vary
-        )
+        model_class, spread = getattr(self._module, request.class_name), Spread.from_message(request.spread)
+        model = construct(model_class, args, kwargs, request.seed, vary=request.vary, spread=spread)
         if isinstance(model, torch.nn.Module):
             model.to(self._device.torch_device)
             if request.dtype:

@@ -168,6 +168,8 @@ class Construct(ContestantRequest[Done]):
     dtype: Name
     """Empty to leave the model's own."""
     compile: bool
+    spread: Fields | None = None
+    """How far its random weights lie from their means; None leaves them as drawn."""
 
 
 class LayOut(ContestantRequest[Done]):

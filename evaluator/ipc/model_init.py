@@ -30,6 +30,7 @@ from torch.nn.parameter import is_lazy
 
 from kernelwright.evaluator.ipc import policy
 from kernelwright.evaluator.ipc.model_state import named_state
+from kernelwright.evaluator.ipc.weight_spread import UNCHANGED, Spread, spread_draws
 
 _NUMPY_SEEDS = 1 << 32
 _STATISTICS = ("running_mean", "running_var")
@@ -334,9 +335,17 @@ def give(model: object, tensors: Mapping[str, torch.Tensor]) -> None:
                     own.copy_(tensor)
 
 
-def construct(model_class: Any, args: list[Any], kwargs: dict[str, Any], seed: int, *, vary: bool) -> Any:
+def construct(
+    model_class: Any,
+    args: list[Any],
+    kwargs: dict[str, Any],
+    seed: int,
+    *,
+    vary: bool,
+    spread: Spread = UNCHANGED,
+) -> Any:
     """Build a model under a disclosed seed; with `vary`, parameters are moved off their constants."""
-    with varied_constants(seed) if vary else contextlib.nullcontext():
+    with varied_constants(seed) if vary else contextlib.nullcontext(), spread_draws(spread):
         seed_everything(seed)
         return model_class(*args, **kwargs)
 

@@ -125,6 +125,9 @@ class Verification(Record):
     constant_inputs: tuple[str, ...] = ()
     """Inputs, parameters and buffers that held the same values in all checks, such as `input 1`: they have no
     others, or the reference is not finite on any. A candidate may take them for granted."""
+    weight_factor: float | None = None
+    """Times farther from their means that random weights lie in the second draw; 1 where the reference stands
+    no more, None where weights are not random, and in older scores."""
     bitwise_repeatable: bool | None = None
     guarded: tuple[str, ...] = ()
     """Tensors placed between guard pages in two calls: `input`, `parameters`, `allocations`; what found no

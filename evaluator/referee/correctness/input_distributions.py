@@ -214,6 +214,7 @@ VARIANTS: dict[str, Variant] = {
 
 CONSTANT_INPUTS: Final = "constant_inputs"
 AS_GIVEN: Final = "as_given"
+LARGER_WEIGHTS: Final = "larger_weights"
 
 VARIED: Final = {
     CONSTANT_INPUTS: "masks, lengths, orders and numbers that are the same in every draw are others here",
@@ -225,6 +226,7 @@ VARIED: Final = {
     "tiny": "the problem's own, 4096 times smaller",
     "outliers": "the problem's own with some elements far out",
     "few_terms": "the problem's own with next to nothing for all but a few terms of each sum",
+    LARGER_WEIGHTS: "the problem's own; random weights are drawn farther from their means than it draws them",
     "nearby": "the problem's own with random signs, moved by less than one in 256",
 }
 """A description of each variant, for people; the reference stays finite on it."""

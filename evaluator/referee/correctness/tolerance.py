@@ -330,6 +330,15 @@ def output_scales(expected: Expected) -> list[float | None]:
     return [None if scale is None else _overall_rms(scale) for scale in expected.scales]
 
 
+def relative_scales(expected: Expected) -> list[float]:
+    """The scale of each output of numbers, relative to its size."""
+    return [
+        scale / (float(rms(finite_or_zero(as_real(exact)).reshape(1, -1))) or 1.0)
+        for exact, scale in zip(expected.exact, output_scales(expected), strict=True)
+        if scale is not None
+    ]
+
+
 def with_least_scales(expected: Expected, usual: list[float | None]) -> Expected:
     """Raise the scales of outputs of tiny inputs to a share of the usual ones.
 

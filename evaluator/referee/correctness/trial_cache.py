@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from kernelwright.evaluator.ipc.tensor_tree import Tree, same_structure
+from kernelwright.evaluator.ipc.weight_spread import UNCHANGED, Spread
 from kernelwright.evaluator.referee.correctness import policy
 from kernelwright.evaluator.referee.correctness.tolerance import Expected, output_scales
 from kernelwright.evaluator.referee.reference.input_structure import computable, variable
@@ -121,13 +122,15 @@ class Draw:
     """Parameters and buffers that were changed after construction: a candidate is given them by name."""
     at_construction: bool = True
     """True where constants that construction makes were varied there."""
+    spread: Spread = UNCHANGED
+    """How far its random weights lie from their means."""
 
     def spec(
         self, class_name: str, *, state: dict[str, torch.Tensor] | None = None, model: str = "m"
     ) -> ModelSpec:
         """A model of this draw, to be constructed in a worker."""
         vary = self.vary and self.at_construction
-        return ModelSpec(class_name, model, self.seed, vary, state, self.given)
+        return ModelSpec(class_name, model, self.seed, vary, state, self.given, spread=self.spread)
 
 
 def mark(leaves: list[torch.Tensor]) -> int:

@@ -14,10 +14,11 @@ from typing import Final
 import torch
 from torch import nn
 
-from kernelwright.evaluator.referee.correctness import policy
+from kernelwright.evaluator.referee.correctness import policy, weight_draws
 from kernelwright.evaluator.referee.correctness.input_distributions import (
     AS_GIVEN,
     CONSTANT_INPUTS,
+    LARGER_WEIGHTS,
     VARIANTS,
     Starts,
     Variant,
@@ -38,9 +39,11 @@ from kernelwright.evaluator.referee.correctness.trial_cache import (
     count_finite,
     mark,
 )
+from kernelwright.evaluator.referee.correctness.weight_draws import Weights
 from kernelwright.evaluator.referee.reference.constant_inputs import ConstantInputs, variation_seed
 from kernelwright.evaluator.referee.reference.fixed_state import have_equal_state
 from kernelwright.evaluator.referee.reference.input_structure import kept_in_order, variable
+from kernelwright.evaluator.referee.reference.larger_weights import has_random_weights
 from kernelwright.evaluator.referee.reference.latency import with_threads
 from kernelwright.evaluator.referee.reference.reference import Arguments, Reference
 from kernelwright.evaluator.schema.errors import ProblemError
@@ -90,9 +93,10 @@ class TrialPool:
         self._is_used = self._are_taken = False
         self._threads = torch.get_num_threads()
         self._ordered: frozenset[int] = frozenset()
-        first = self._seed()
-        base = self.fresh()
-        model, vary = self._timed_with(first, base)
+        first, base = self._seed(), self.fresh()
+        reference.fixed.keep_secret(self._seed())
+        weights = weight_draws.timed_weights(reference, first, base)
+        model = weights.model
         self.trace = trace_call(reference, model, base)
         """Facts about the reference; each trial adds to them, and is solved with those it was made with."""
         self._vary_constants(model, base)
@@ -101,30 +105,8 @@ class TrialPool:
         self._origins = [self._origin("as_drawn", model) for _ in range(policy.INPUT_DRAWS)]
         self.bases = [origin.trial for origin in self._origins]
         self._origins[0].require_same_form(self._origins[1], reference.problem)
-        self._first_draw(first, model, vary=vary)
-        self._second_draw(vary=not vary)
-
-    def _timed_with(self, seed: int, base: Arguments) -> tuple[nn.Module, bool]:
-        """Make a model; move its parameters off their initial values, which a kernel may skip, if it can."""
-        reference, fixed = self._reference, self._reference.fixed
-        fixed.keep_secret(self._seed())
-        plain, off = (reference.model(seed, vary=vary) for vary in (False, True))
-        if have_equal_state(plain, off):
-            return plain, False
-        wanted = reference.call(plain, base).leaves
-        made = functools.partial(reference.model, seed, vary=True)
-        found = fixed.varied(made, lambda model: self._is_as_finite(model, base, wanted))
-        return (plain, False) if found is None or have_equal_state(plain, found) else (found, True)
-
-    def _is_as_finite(self, model: nn.Module, base: Arguments, wanted: list[torch.Tensor]) -> bool:
-        try:
-            found = self._reference.call(model, base).leaves
-        except ProblemError:
-            return False
-        return len(found) == len(wanted) and all(
-            one.shape == other.shape and count_finite(one) >= count_finite(other)
-            for one, other in zip(found, wanted, strict=True)
-        )
+        self._first_draw(weights)
+        self._second_draw(vary=not weights.vary)
 
     def _vary_constants(self, model: nn.Module, base: Arguments) -> None:
         """Find inputs that no draw varies, and how they may be varied."""
@@ -133,7 +115,10 @@ class TrialPool:
             return
         wanted = self._reference.call(model, base).leaves
         self.constant.choose(
-            base.leaves, lambda leaves: self._is_as_finite(model, base.with_leaves(leaves), wanted)
+            base.leaves,
+            lambda leaves: weight_draws.is_as_finite(
+                self._reference, model, base.with_leaves(leaves), wanted
+            ),
         )
 
     @property
@@ -144,6 +129,12 @@ class TrialPool:
             *(f"input {index}" for index in self.constant.unvaried),
             *self._reference.fixed.unvaried(varied[0], self._reference.effects.state),
         )
+
+    @property
+    def weight_factor(self) -> float | None:
+        """Times farther from their means that random weights lie in the second draw; None without any."""
+        second = self.draws[1]
+        return second.spread.factor if has_random_weights(self._reference, second.model) else None
 
     def fresh(self) -> Arguments:
         """New inputs under a new secret seed."""
@@ -295,19 +286,21 @@ class TrialPool:
     def notes(self) -> list[str]:
         return [f"variants not applicable: {', '.join(self.skipped)}"] if self.skipped else []
 
-    def _first_draw(self, seed: int, model: nn.Module, *, vary: bool) -> None:
-        origin = self._origins[0]
+    def _first_draw(self, weights: Weights) -> None:
+        origin, model = self._origins[0], weights.model
         made = {name: self._attempt(name, variant, origin, model) for name, variant in VARIANTS.items()}
         self.skipped = [name for name, trial in made.items() if trial is None]
         trials = [self.bases[0], *filter(None, made.values())]
         trials += self._of_constants(origin, model, dense=True)
         if self._math == "fp32":
             trials += self._precision_trials(trials, model)
-        self._add_draw(seed, model, trials, vary=vary)
+        self._add_draw(weights, trials)
 
-    def _add_draw(self, seed: int, model: nn.Module, trials: list[Trial], *, vary: bool) -> None:
-        given = self._reference.fixed.of_model(model) if vary else {}
-        self.draws.append(Draw(seed, vary, model, trials, given, self._reference.fixed.at_construction))
+    def _add_draw(self, weights: Weights, trials: list[Trial]) -> None:
+        fixed = self._reference.fixed
+        given = fixed.of_model(weights.model) if weights.vary else {}
+        made = trials, given, fixed.at_construction, weights.spread
+        self.draws.append(Draw(weights.seed, weights.vary, weights.model, *made))
 
     def _precision_trials(self, trials: list[Trial], model: nn.Module) -> Iterator[Trial]:
         """Trials that tell narrow operands from sums in another order."""
@@ -334,8 +327,15 @@ class TrialPool:
                 return
 
     def _second_draw(self, *, vary: bool) -> None:
-        seed, is_telling = self._seed(), False
-        model = self._reference.model(seed, vary=vary)
+        reference, seed, is_telling = self._reference, self._seed(), False
+        is_moved = vary and not have_equal_state(reference.model(seed, vary=True), reference.model(seed))
+        if not (self._asserts or is_moved):
+            draw = functools.partial(self._drawn, self._seed())
+            make = functools.partial(self._trial, LARGER_WEIGHTS, draw)
+            if (found := weight_draws.enlarged(reference, seed, self.bases, make)) is not None:
+                self._complete(found[0], Origin.of(self._noted(found[1]), draw))
+                return
+        model = reference.model(seed, vary=vary)
         try:
             origin = self._origin("other_weights", model)
             is_telling = any(map(count_finite, origin.trial.expected.output.leaves))
@@ -345,12 +345,14 @@ class TrialPool:
         if vary and not is_telling:
             self._second_draw(vary=False)  # of nothing finite every candidate would be accepted
             return
-        trials = [origin.trial]
+        self._complete(Weights(seed, model, vary), origin)
+
+    def _complete(self, weights: Weights, origin: Origin) -> None:
+        """Make the other trials of the second draw."""
+        model, trials = weights.model, [origin.trial]
         if "zero_mean" not in self.skipped:
-            made = self._attempt("zero_mean", VARIANTS["zero_mean"], origin, model)
-            trials += [made] if made is not None else []
-        trials += self._of_constants(origin, model, dense=False)
-        self._add_draw(seed, model, trials, vary=vary)
+            trials += filter(None, [self._attempt("zero_mean", VARIANTS["zero_mean"], origin, model)])
+        self._add_draw(weights, trials + self._of_constants(origin, model, dense=False))
 
     def _of_constants(self, origin: Origin, model: nn.Module, *, dense: bool) -> list[Trial]:
         """Trials in which inputs are varied that no draw varies, and one in which none of them is."""

@@ -187,6 +187,7 @@ class Verifier:
             gradients=backward.names if backward is not None else (),
             effects=self._context.reference.effects.names,
             constant_inputs=self._pool.constant_inputs,
+            weight_factor=self._pool.weight_factor,
             mismatch=mismatch,
         )
 

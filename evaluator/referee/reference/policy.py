@@ -44,6 +44,13 @@ FEWEST_BITS: Final = 32
 RARER_BIT: Final = 1 / 8
 """Share of the rarer of these two numbers, below which it is an identity, or one hot place."""
 
+# Larger random weights.
+WEIGHT_FACTORS: Final = (4.0, 2.0, 1.5)
+"""Times that random weights lie farther from their means, where the reference stands it."""
+DEPENDENCE_KEPT: Final = 1 / 4
+"""Share of the difference between answers to two inputs, relative to their size, that larger weights leave at
+least: less, and they saturate what the inputs decide."""
+
 # Structure of weights, which random ones do not have.
 RANDOM_ZEROS: Final = 0.001
 """Share of zeros."""

@@ -22,6 +22,7 @@ from kernelwright.evaluator.ipc.gradients import OUTPUT, Backward, named_paramet
 from kernelwright.evaluator.ipc.model_init import construct, seed_everything
 from kernelwright.evaluator.ipc.model_state import ModelState
 from kernelwright.evaluator.ipc.tensor_tree import Tree, dtype_from, flatten, unflatten
+from kernelwright.evaluator.ipc.weight_spread import UNCHANGED, Spread
 from kernelwright.evaluator.referee.reference.effects import Effects, find_effects
 from kernelwright.evaluator.referee.reference.fixed_state import FixedState
 from kernelwright.evaluator.referee.reference.float64_mode import Float64Mode, doubled, doubled_dtype
@@ -239,13 +240,12 @@ class Reference:
         self._cotangents = [(outputs[index].shape, outputs[index].dtype) for index in graded]
         self.backward = Backward(tuple(graded), tuple(inputs), tuple(parameters), shapes)
 
-    def model(self, seed: int, *, vary: bool = False) -> nn.Module:
+    def model(self, seed: int, *, vary: bool = False, spread: Spread = UNCHANGED) -> nn.Module:
         """A fresh reference model under a weight seed."""
         args, kwargs = self.init_arguments().values()
         with self._as_problem_error("Model could not be constructed"):
-            model: nn.Module = construct(
-                self._module.Model, args, kwargs, seed, vary=vary and self.fixed.at_construction
-            )
+            varied = vary and self.fixed.at_construction
+            model: nn.Module = construct(self._module.Model, args, kwargs, seed, vary=varied, spread=spread)
             model = model.to(self.device)
             model = model.to(self.dtype) if self.dtype is not None else model
         if any(map(is_lazy, (*model.parameters(), *model.buffers()))):

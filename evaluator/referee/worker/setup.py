@@ -17,6 +17,7 @@ from kernelwright.evaluator.devices.policy import MEMORY_WAIT_S
 from kernelwright.evaluator.ipc.contestant_messages import Construct, LayOut, Load, Setup
 from kernelwright.evaluator.ipc.driver_requests import Role, Start
 from kernelwright.evaluator.ipc.tensor_layout import Slot, place
+from kernelwright.evaluator.ipc.weight_spread import UNCHANGED, Spread
 from kernelwright.evaluator.referee.reference.reference import Arguments, Output, Reference
 from kernelwright.evaluator.referee.worker import policy
 from kernelwright.evaluator.referee.worker.call_buffers import CallBuffers, write
@@ -62,6 +63,8 @@ class ModelSpec:
     given: dict[str, torch.Tensor] = field(default_factory=dict)
     """Tensors that the model is given by name, as it could not make them from the seed."""
     compiled: bool = False
+    spread: Spread = UNCHANGED
+    """How far its random weights lie from their means."""
 
 
 def start(
@@ -136,6 +139,7 @@ def construct(context: ProblemContext, worker: WorkerProcess, spec: ModelSpec) -
         given=list(spec.given),
         dtype=Dtype(context.dtype).torch_name,
         compile=spec.compiled,
+        spread=None if spec.spread == UNCHANGED else spec.spread.as_message(),
     )
     worker.ask(request, context.load_s)
     worker.runner.begin_model(spec.model, restores=context.keeps_state)
