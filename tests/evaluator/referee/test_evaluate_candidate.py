@@ -94,7 +94,7 @@ def test_weights_of_the_first_model_are_wrong_in_the_second(opened: Opener) -> N
     keeps = "KEPT.append(self.weight)\n        return torch.relu(x * KEPT[0])"
     outcome = opened(PROBLEM, UNTIMED).evaluate(f"KEPT = []\n{_with_body(keeps)}")
     assert (outcome.status, outcome.stage) == (Status.WRONG_VALUES, Stage.VERIFY)
-    assert "other_weights" in outcome.detail
+    assert "larger_weights" in outcome.detail
     assert _verification(outcome).mismatch is not None
 
 
