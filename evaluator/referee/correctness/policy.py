@@ -188,7 +188,7 @@ SPIKE_SPACING: Final = (256, 16384)
 # Larger weights.
 MOST_WORSE: Final = 16.0
 """Times that the scale of an output's errors, relative to its size, may grow under larger weights. Of 57
-references none grows more than 5.6 times at four times the weights; a recurrence that they make chaotic grows
+references at small sizes none grows more than 5.6 times; a recurrence that they make chaotic grows
 without bound, and its limits would excuse anything."""
 EXACT_ENOUGH: Final = 2.0**-18
 """Such a scale at which it does not matter how much it grew."""

@@ -276,6 +276,7 @@ EVALUATIONS: dict[str, Evaluation] = {
         Status.WRONG_VALUES, verification=wrong(trial="near_duplicate", wrong=3)
     ),
     "wrong_with_other_weights": evaluation(Status.WRONG_VALUES, verification=wrong(trial="other_weights")),
+    "wrong_with_larger_weights": evaluation(Status.WRONG_VALUES, verification=wrong(trial="larger_weights")),
     "nondeterministic": evaluation(Status.NONDETERMINISTIC, verification=wrong(wrong=17)),
     "nondeterministic_untold": evaluation(Status.NONDETERMINISTIC, detail="bits differ between calls"),
     "wrong_shape": evaluation(Status.WRONG_SHAPE, detail="output has shape [4096, 1], expected [4096]"),
