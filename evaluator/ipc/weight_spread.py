@@ -9,6 +9,7 @@ and so does all that a constructor derives or packs.
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
@@ -54,6 +55,11 @@ class _Spreading(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch h
         self._wanted = wanted
         self.is_paused = False
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Else the first use imports all of torch's compiler, for seconds."""
+        return False
+
     def __torch_dispatch__(
         self,
         func: Any,  # an operator's overload, for which torch has no public type
@@ -96,6 +102,14 @@ def _mean(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> float | t
     return (float(named["from"]) + float(named["to"])) / 2
 
 
+def _eagerly() -> contextlib.AbstractContextManager[None]:
+    """Compile nothing now: what torch's compiler meets under a dispatch mode it never compiles later."""
+    if "torch._dynamo" not in sys.modules:
+        return contextlib.nullcontext()
+    stance: contextlib.AbstractContextManager[None] = torch.compiler.set_stance("force_eager")
+    return stance
+
+
 @contextlib.contextmanager
 def spread_draws(wanted: Spread) -> Iterator[None]:
     """While active, torch's generators draw numbers that lie `wanted.factor` times as far from their mean."""
@@ -117,7 +131,7 @@ def spread_draws(wanted: Spread) -> Iterator[None]:
 
     try:
         nn.init._no_grad_trunc_normal_ = truncated
-        with mode:
+        with _eagerly(), mode:
             yield
     finally:
         nn.init._no_grad_trunc_normal_ = original

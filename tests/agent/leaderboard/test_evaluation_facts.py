@@ -9,7 +9,7 @@ import pytest
 from kernelwright.agent.leaderboard.evaluation_facts import facts_of
 from kernelwright.agent.records.score import Score
 from kernelwright.evaluator import Status
-from kernelwright.evaluator.schema.evaluation import Plausibility
+from kernelwright.evaluator.schema.evaluation import Plausibility, Verification
 
 if TYPE_CHECKING:
     from tests.agent.conftest import Make
@@ -56,3 +56,29 @@ def test_what_was_charged_is_told(
     measured = scored.measurement.model_copy(update={"candidate": timing})
     found = dict(facts_of(scored.model_copy(update={"measurement": measured}))).get("charged")
     assert found is None if told is None else found is not None and found.startswith(told)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "factor", "told"),
+    [
+        ((), 4.0, None),
+        ((), None, None),
+        ((), 1.0, "the size of random weights"),
+        (("input 1",), 1.0, "input 1, the size of random weights"),
+    ],
+)
+def test_what_was_never_varied_is_told(
+    make: Make, inputs: tuple[str, ...], factor: float | None, told: str | None
+) -> None:
+    checked = Verification(
+        trials=9,
+        distributions=(),
+        weights="seed",
+        parameters="seed",
+        error_ratio=2.0,
+        limit_ratio=64.0,
+        constant_inputs=inputs,
+        weight_factor=factor,
+    )
+    scored = make.evaluation(Status.PASSED, source="x").model_copy(update={"verification": checked})
+    assert dict(facts_of(scored)).get("never varied") == told

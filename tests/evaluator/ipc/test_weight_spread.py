@@ -83,11 +83,16 @@ def test_whole_numbers_orders_and_kept_shapes_stay():
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch's own, while it imports its compiler
-def test_a_compiled_function_works_in_a_constructor():
+def test_a_compiled_function_may_be_called_in_a_constructor_and_is_compiled_later():
+    from torch._dynamo.testing import CompileCounter
+
+    counter = CompileCounter()
+    compiled = torch.compile(lambda x: x.sin() + 1, backend=counter, fullgraph=True)
     with spread_draws(FOUR):
-        assert torch.equal(
-            torch.compile(lambda x: x.sin() + 1, backend="eager")(torch.ones(3)), torch.ones(3).sin() + 1
-        )
+        assert torch.equal(compiled(torch.ones(3)), torch.ones(3).sin() + 1)
+    assert counter.frame_count == 0
+    assert torch.equal(compiled(torch.ones(3)), torch.ones(3).sin() + 1)
+    assert counter.frame_count == 1
 
 
 def test_nothing_is_moved_afterwards_nor_after_an_exception():
