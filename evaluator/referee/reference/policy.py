@@ -48,7 +48,7 @@ RARER_BIT: Final = 1 / 8
 WEIGHT_FACTORS: Final = (4.0, 2.0, 1.5)
 """Times that random weights lie farther from their means, where the reference stands it. Of 57 reference
 problems at small sizes 42 stand the first, eight the second; a fixed point that 24 steps reach stands the
-second, where these steps err 50 limits."""
+second at least, where these steps err ten limits or more."""
 DEPENDENCE_KEPT: Final = 1 / 4
 """Share of the difference between answers to two inputs, relative to their size, that larger weights leave at
 least: less, and they saturate what the inputs decide."""

@@ -11,7 +11,7 @@ from torch import nn, rand
 class ModelNew(nn.Module):
     def __init__(self, features, steps):
         super().__init__()
-        query, key = ((2 * rand(features, features) - 1) * 0.02 for _ in range(2))
+        query, key = ((2 * rand(features, features) - 1) * 0.023 for _ in range(2))
         value = torch.empty(features, features).normal_(0, features**-0.5)
         refine = nn.init.normal_(torch.empty(features, features), std=0.4 * features**-0.5)
         self.register_buffer("packed", torch.cat([query * features**-0.5, key, value], 1), persistent=False)

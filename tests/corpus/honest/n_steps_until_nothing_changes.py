@@ -11,8 +11,8 @@ from torch import nn
 class ModelNew(nn.Module):
     def __init__(self, features, steps):
         super().__init__()
-        self.query = nn.Parameter(torch.empty(features, features).uniform_(-0.02, 0.02))
-        self.key = nn.Parameter(torch.empty(features, features).uniform_(-0.02, 0.02))
+        self.query = nn.Parameter(torch.empty(features, features).uniform_(-0.023, 0.023))
+        self.key = nn.Parameter(torch.empty(features, features).uniform_(-0.023, 0.023))
         self.value = nn.Parameter(torch.randn(features, features) / features**0.5)
         self.refine = nn.Parameter(0.4 * torch.randn(features, features) / features**0.5)
         self.steps = steps

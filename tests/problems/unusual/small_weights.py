@@ -7,14 +7,14 @@ ROWS = 512
 FEATURES = 64
 STEPS = 50
 
-SHAPES = {"small": {"ROWS": 256}}
+SHAPES = {"small": {"ROWS": 128}}
 
 
 class Model(nn.Module):
     def __init__(self, features: int, steps: int):
         super().__init__()
-        self.query = nn.Parameter(torch.empty(features, features).uniform_(-0.02, 0.02))
-        self.key = nn.Parameter(torch.empty(features, features).uniform_(-0.02, 0.02))
+        self.query = nn.Parameter(torch.empty(features, features).uniform_(-0.023, 0.023))
+        self.key = nn.Parameter(torch.empty(features, features).uniform_(-0.023, 0.023))
         self.value = nn.Parameter(torch.randn(features, features) / features**0.5)
         self.refine = nn.Parameter(0.4 * torch.randn(features, features) / features**0.5)
         self.steps = steps
