@@ -134,6 +134,8 @@ class TimedInputs:
         self._redrawn = [
             index for index, leaf in enumerate(self._leaves) if self.whole_draws or _comes_again(leaf)
         ]
+        self._made: tuple[InputRecipe, list[torch.Tensor]] | None = None
+        """The last batch's inputs, on a CPU."""
         self.rehearsed: set[tuple[int, bool, bool]] = set()
         """Kinds of batches whose kernels this process has loaded."""
         self._floating = {stack.dtype: stack.device for stack in noisy}
@@ -245,24 +247,39 @@ class TimedInputs:
         return noise
 
     def publish(self, memory: torch.Tensor, slots: list[Slot], recipe: InputRecipe) -> None:
-        """Write a batch's inputs into a worker's shared memory."""
-        for index, slot in enumerate(slots):
-            places = stacked(memory, slot, 0, recipe.count)
-            noisy = self._leaves[index].is_noisy and not self.whole_draws
-            for part in _parts(recipe.count, places):
-                sources = self._sources(index, recipe.bases[part], recipe.drawn[part])
-                if noisy:
-                    self._multiply(
-                        index, places[part], sources, self._factors(index, sources, part.start, recipe)
-                    )
-                else:
-                    places[part].copy_(sources)
-            for call, leaves in recipe.given.items():
-                if index in leaves:
-                    places[call].copy_(leaves[index])
-            if noisy and recipe.near is not None:
-                place = places[recipe.near.call : recipe.near.call + 1]
-                self._publish_near(index, place, recipe, recipe.near)
+        """Write a batch's inputs into a worker's shared memory.
+
+        On a CPU they are made here, once for both workers of a turn: that takes far longer than a copy.
+        """
+        all_places = [stacked(memory, slot, 0, recipe.count) for slot in slots]
+        if memory.device.type != "cpu":
+            for index, places in enumerate(all_places):
+                self._make(index, places, recipe)
+            return
+        if self._made is None or self._made[0] is not recipe:
+            self._made = recipe, [places.new_empty(places.shape) for places in all_places]
+            for index, own in enumerate(self._made[1]):
+                self._make(index, own, recipe)
+        for places, own in zip(all_places, self._made[1], strict=True):
+            places.copy_(own)
+
+    def _make(self, index: int, places: torch.Tensor, recipe: InputRecipe) -> None:
+        """Write one input of a batch's calls, shape [calls, *shape]."""
+        noisy = self._leaves[index].is_noisy and not self.whole_draws
+        for part in _parts(recipe.count, places):
+            sources = self._sources(index, recipe.bases[part], recipe.drawn[part])
+            if noisy:
+                self._multiply(
+                    index, places[part], sources, self._factors(index, sources, part.start, recipe)
+                )
+            else:
+                places[part].copy_(sources)
+        for call, leaves in recipe.given.items():
+            if index in leaves:
+                places[call].copy_(leaves[index])
+        if noisy and recipe.near is not None:
+            place = places[recipe.near.call : recipe.near.call + 1]
+            self._publish_near(index, place, recipe, recipe.near)
 
     def arguments(self, recipe: InputRecipe, call: int) -> Arguments:
         """Make the inputs of one call of a batch again."""
