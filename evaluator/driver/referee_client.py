@@ -97,6 +97,7 @@ class RequestHandlers:
             wire.Thaw: workers.thaw,
             wire.Peek: workers.peek,
             wire.OpenMemory: workers.open_memory,
+            wire.OpenFreezer: workers.open_freezer,
             wire.FindPauses: workers.paused,
             wire.FindSymbols: workers.symbols,
             wire.FindSanitizers: workers.missing_sanitizers,

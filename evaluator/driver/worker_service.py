@@ -60,7 +60,7 @@ class WorkerService:
         worker = launched.process
         worker.role = request.role
         self.workers[worker.number] = worker
-        return Handover(wire.Started(id=worker.number, set_up=launched.is_set_up), launched.end)
+        return Handover(wire.Started(id=worker.number, set_up=launched.is_set_up), (launched.end,))
 
     def _may_wait(self) -> bool:
         """While this keeps others from the device, waiting for a process that needs it would never end."""
@@ -106,7 +106,24 @@ class WorkerService:
     def open_memory(self, request: wire.OpenMemory) -> Handover:
         """Open the memory of a process for its referee."""
         memory = self.worker(request.id).sandboxed.open_memory()
-        return Handover(wire.MemoryOpened(opened=memory is not None), memory)
+        return Handover(wire.MemoryOpened(opened=memory is not None), () if memory is None else (memory,))
+
+    def open_freezer(self, request: wire.OpenFreezer) -> Handover:
+        """Open what stops a process for its referee; not on a GPU, where pauses stop it as well."""
+        freezer = self.worker(request.id).sandboxed.freezer()
+        if freezer is None or self.launcher.device != "cpu":
+            return Handover(wire.FreezerOpened(opened=False))
+        try:
+            control = freezer.control.open("wb", buffering=0)
+        except OSError:  # it has just ended
+            return Handover(wire.FreezerOpened(opened=False))
+        try:
+            state = freezer.state.open("rb", buffering=0)
+        except OSError:
+            control.close()
+            return Handover(wire.FreezerOpened(opened=False))
+        words = {"stop": freezer.stop, "go": freezer.go, "stopped": freezer.stopped}
+        return Handover(wire.FreezerOpened(opened=True, **words), (control, state))
 
     def paused(self, request: wire.FindPauses) -> wire.Paused:
         """Say how long the referee and its workers were paused in all."""

@@ -68,6 +68,18 @@ class MemoryOpened(Message):
     opened: bool
 
 
+class FreezerOpened(Message):
+    """What stops a process's tasks, where it may be used at once: two descriptors ride on this message.
+
+    A word written to the first stops them or lets them run; the second says when all have stopped.
+    """
+
+    opened: bool
+    stop: Name = ""
+    go: Name = ""
+    stopped: Name = ""
+
+
 class BuildFinished(Message):
     """The library a contestant asked for, and what the build took."""
 
@@ -168,6 +180,12 @@ class Peek(DriverRequest[Peeked]):
 
 class OpenMemory(DriverRequest[MemoryOpened]):
     """Open a process's memory for reading, to look at it at once when the process answers."""
+
+    id: Number
+
+
+class OpenFreezer(DriverRequest[FreezerOpened]):
+    """Open what stops a process's tasks, to freeze and thaw it without a question each time."""
 
     id: Number
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,10 +18,10 @@ from kernelwright.evaluator.schema.errors import DeviceFull, EvaluatorError, Pro
 
 @dataclass(frozen=True, slots=True)
 class Handover:
-    """An answer that a socket or a file travels with, if there is one."""
+    """An answer that sockets or files travel with, if there are any."""
 
     answer: Message
-    end: socket.socket | BinaryIO | None
+    ends: tuple[socket.socket | BinaryIO, ...] = ()
 
 
 Served = Message | Handover
@@ -66,12 +67,12 @@ class RefereeProcess:
             if not dispatcher.knows(received):
                 break
             served = dispatcher.handle(received)
-            answered = served.answer if isinstance(served, Handover) else served
-            if isinstance(served, Handover) and served.end is not None:
-                with served.end:
-                    self._channel.send(answered.to_json(), [served.end.fileno()])
-            else:
-                self._channel.send(answered.to_json())
+            handover = served if isinstance(served, Handover) else Handover(served)
+            with contextlib.ExitStack() as ends:
+                for end in handover.ends:
+                    ends.enter_context(end)
+                files = [end.fileno() for end in handover.ends]
+                self._channel.send(handover.answer.to_json(), files)
         answer = decode(received, Refused, *kinds)
         if not isinstance(answer, Refused):
             return answer  # type: ignore[return-value]  # of one of the kinds

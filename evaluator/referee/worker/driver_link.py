@@ -7,6 +7,7 @@ from typing import Any
 from kernelwright.evaluator.ipc import driver_requests as wire
 from kernelwright.evaluator.ipc.channel import Channel
 from kernelwright.evaluator.ipc.messages import A_co, Request, answers_to, decode
+from kernelwright.evaluator.referee.worker.process_freezer import ProcessFreezer
 
 
 class DriverLink:
@@ -32,6 +33,11 @@ class DriverLink:
     def open_memory(self, process: int) -> int | None:
         """A descriptor to read a process's memory with; None where the system forbids it."""
         return self._channel.take_fds()[0] if self.ask(wire.OpenMemory(id=process)).opened else None
+
+    def open_freezer(self, process: int) -> ProcessFreezer | None:
+        """What freezes and thaws a process at once; None where only the driver can."""
+        opened = self.ask(wire.OpenFreezer(id=process))
+        return ProcessFreezer(opened, *self._channel.take_fds()) if opened.opened else None
 
     def hold(self, *, exclusive: bool, anew: bool = False) -> float:
         """Wait for the device; returns the seconds waited, which are nobody's fault.

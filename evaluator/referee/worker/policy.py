@@ -18,6 +18,13 @@ QUEUE_PATIENCE: Final = {"baseline": 2.0}
 """Factor on both by role: were the reference not done with queueing, launching would be in its time and not
 in the candidate's."""
 
+FREEZE_S: Final = 1.0
+"""Seconds for all tasks of a process to stop, before the driver is asked, who waits longer and knows why."""
+FIRST_LOOK_S: Final = 5e-5
+"""Seconds until the first look at whether they have stopped; each further one waits twice as long."""
+LONGEST_LOOK_S: Final = 0.01
+"""Seconds between two looks at most."""
+
 # Outputs that are overwritten by their caller.
 OVERWRITTEN_PLACES: Final = 64
 """Secret elements of a run's outputs that are looked at, and as many of its last call's."""

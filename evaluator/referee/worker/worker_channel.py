@@ -25,6 +25,7 @@ from kernelwright.evaluator.referee.worker.candidate_failure import (
     failure_of,
 )
 from kernelwright.evaluator.referee.worker.driver_link import DriverLink
+from kernelwright.evaluator.referee.worker.process_freezer import ProcessFreezer
 from kernelwright.evaluator.schema.evaluation import Status
 
 
@@ -49,6 +50,8 @@ class WorkerChannel:
         """The process said that it could not do what it was asked."""
         self.frozen = False
         """Every task of the process is stopped."""
+        self._freezer: ProcessFreezer | None = None
+        """Stops it without the driver, where that is possible."""
         self.freezing_ms = 0.0
         """Waited in all until it stood still, which lasts as long as its system calls do."""
 
@@ -114,14 +117,16 @@ class WorkerChannel:
         """Stop every task of the process, unless it is stopped."""
         if not self.frozen:
             began = time.perf_counter()
-            self._driver.ask(driver_requests.Freeze(id=self.id))
+            if self._freezer is None or not self._freezer.freeze():
+                self._driver.ask(driver_requests.Freeze(id=self.id))
             self.frozen = True
             self.freezing_ms += (time.perf_counter() - began) * 1e3
 
     def thaw(self) -> None:
         """Let it run, unless it runs."""
         if self.frozen:
-            self._driver.ask(driver_requests.Thaw(id=self.id))
+            if self._freezer is None or not self._freezer.thaw():
+                self._driver.ask(driver_requests.Thaw(id=self.id))
             self.frozen = False
 
     def _next(self, deadline: float, timeout_s: float) -> JsonObject:

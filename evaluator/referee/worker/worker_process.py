@@ -40,6 +40,8 @@ class WorkerProcess(WorkerChannel):
         self.runner = CallRunner(self, role=start.role, compile_s=compile_s, owns_late=on_host)
         self.role = start.role
         self.compile_s = compile_s
+        if on_host:
+            self._freezer = driver.open_freezer(started.id)
         self.blocks: list[Block] = []
         self._memory: int | None = None
         """A descriptor of its memory, once that was looked at."""
@@ -155,6 +157,9 @@ class WorkerProcess(WorkerChannel):
         if self._memory is not None:
             os.close(self._memory)
             self._memory = None
+        if self._freezer is not None:
+            self._freezer.close()
+            self._freezer = None
         self._driver.ask(Kill(id=self.id, ended=False))
         while self.blocks:
             self.blocks.pop().close()

@@ -65,6 +65,18 @@ def version_1_freezer() -> Path | None:
     return _usable(_folder("freezer", _own_groups(), _mounts()), "freezer.state")
 
 
+@dataclass(frozen=True, slots=True)
+class GroupFreezer:
+    """Files of a group that stop its tasks and let them run, and their words for that."""
+
+    control: Path
+    state: Path
+    stop: str
+    go: str
+    stopped: str
+    """In `state` once every task has stopped."""
+
+
 class ControlGroup:
     """One sandbox's groups in every hierarchy in use."""
 
@@ -88,7 +100,18 @@ class ControlGroup:
 
     @property
     def freezes(self) -> bool:
-        return bool(self._unified or self._freezer)
+        return self.freezer is not None
+
+    @property
+    def freezer(self) -> GroupFreezer | None:
+        """The files that freeze it; None where it cannot."""
+        if self._unified:
+            control, state = (self._unified / f"cgroup.{name}" for name in ("freeze", "events"))
+            return GroupFreezer(control, state, "1", "0", "frozen 1")
+        if self._freezer:
+            state = self._freezer / "freezer.state"
+            return GroupFreezer(state, state, "FROZEN", "THAWED", "FROZEN")
+        return None
 
     def bound(self, *, memory_bytes: int, tasks: int) -> None:
         """Set the limits; a lower limit of the machine still holds."""
@@ -117,18 +140,13 @@ class ControlGroup:
         Raises:
             TimeoutError: a task did not stop in time.
         """
-        if self._unified:
-            (self._unified / "cgroup.freeze").write_text("1")
-            self._await(self._unified / "cgroup.events", "frozen 1")
-        elif self._freezer:
-            (self._freezer / "freezer.state").write_text("FROZEN")
-            self._await(self._freezer / "freezer.state", "FROZEN")
+        if freezer := self.freezer:
+            freezer.control.write_text(freezer.stop)
+            self._await(freezer.state, freezer.stopped)
 
     def thaw(self) -> None:
-        if self._unified:
-            (self._unified / "cgroup.freeze").write_text("0")
-        elif self._freezer:
-            (self._freezer / "freezer.state").write_text("THAWED")
+        if freezer := self.freezer:
+            freezer.control.write_text(freezer.go)
 
     def kill(self) -> None:
         for folder in self._folders[-1:]:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from kernelwright.evaluator.sandbox.isolation.cgroups import NO_GROUP, ControlGroup
+from kernelwright.evaluator.sandbox.isolation.cgroups import NO_GROUP, ControlGroup, GroupFreezer
 from kernelwright.evaluator.sandbox.isolation.sandbox_policy import ExitReport, SandboxPolicy
 from kernelwright.evaluator.sandbox.isolation.uid_pool import UidLease
 from kernelwright.evaluator.sandbox.policy import DEATH_S, OUTPUT_S, TASK_SLACK
@@ -188,6 +188,10 @@ class SandboxedProcess:
             return Path(f"/proc/{self.pid}/mem").open("rb", buffering=0)
         except OSError:
             return None
+
+    def freezer(self) -> GroupFreezer | None:
+        """The files that stop its tasks and let them run; None where only signals do."""
+        return self._resources.group.freezer
 
     def shares_memory(self, addresses: Iterable[int]) -> bool:
         """Return whether one of the addresses is known to lie in a file's memory or in shared memory.

@@ -78,6 +78,9 @@ class InProcessDriver(DriverLink):
     def open_memory(self, process: int) -> int | None:
         return os.open("/proc/self/mem", os.O_RDONLY)
 
+    def open_freezer(self, process: int) -> None:
+        """Nothing stops a thread."""
+
     # Any: the answer to any request.
     def ask(self, request: Any) -> Any:
         self.asked.append(request)

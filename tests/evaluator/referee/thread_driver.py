@@ -24,6 +24,9 @@ class ThreadDriver(DriverLink):
     def start(self, request: Start) -> tuple[Started, Channel]:
         return Started(id=1, set_up=False), self._ours
 
+    def open_freezer(self, process: int) -> None:
+        """Nothing stops a thread."""
+
     # Any: the answer to any request.
     def ask(self, request: Any) -> Any:
         ended = Ended(returncode=0, signal=None, out_of_memory=False, reason="", timed_out=False)
