@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-SCORING_RULES: Final = 5
+SCORING_RULES: Final = 6
 """Version of everything here that decides a status or a speedup. Raise it whenever a candidate could get
 another one than before: with a tolerance, an input distribution, a rule of the clock, a check. Scores of
 different rules have different policies. Limits, messages and refactoring do not raise it; a test holds it to

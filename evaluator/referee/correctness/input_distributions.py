@@ -6,6 +6,7 @@ import functools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Final
 
 import torch
@@ -39,12 +40,16 @@ class Starts:
     """The factors have secret signs too."""
     spiked: int = 0
     """One in so many elements stands out, at secret places; 0 where none may."""
+    shrinks: bool = False
+    """As many others nearly vanish."""
+    plain: Starts | None = None
+    """Start of batches that keep the signs of a problem's own inputs, where these have one sign."""
 
     def factors(self, shape: Sequence[int], generator: torch.Generator, device: torch.device) -> torch.Tensor:
         """Secret float32 factors of elements.
 
-        Those that stand out keep bounds learned of an element, and sums over some of the elements, from
-        holding for the next call.
+        Those that stand out or nearly vanish keep bounds learned of an element, and sums over some of the
+        elements, from holding for the next call.
         """
         count = math.prod(shape)
         smallest, largest = self.between
@@ -58,6 +63,10 @@ class Starts:
             places, sizes = _scattered(count, wanted, generator, device)
             lowest, highest = policy.SPIKES
             drawn[places] *= sizes.mul_(highest - lowest).add_(lowest)
+            if self.shrinks:
+                places, sizes = _scattered(count, wanted, generator, device)
+                fewest, most = policy.SHRUNK_BITS
+                drawn[places] *= sizes.mul_(fewest - most).sub_(fewest).exp2_()
         return drawn.view(shape)
 
     def scatter(self, values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
@@ -66,6 +75,18 @@ class Starts:
         if values.numel() < policy.FEWEST_SCATTERED:
             factors = factors.abs()
         return values * factors.to(values.dtype)
+
+
+def possible_starts(signed: Sequence[Trial], base: Trial) -> Iterator[Starts]:
+    """Starts of one trial, the most telling first: a `signed` one, or else a problem's own draw."""
+    spacing = row(base.arguments.varying)
+    for start, (spiked, shrinks), between in product(
+        [*signed, base],
+        ((spacing, True), (spacing, False), (0, False)),
+        # Around one first: smaller inputs alone would pass thresholds less often.
+        (policy.AROUND, policy.BELOW),
+    ):
+        yield Starts([start], between, signed=start in signed, spiked=spiked, shrinks=shrinks)
 
 
 def _uniform(count: int, generator: torch.Generator, device: torch.device) -> torch.Tensor:
@@ -239,6 +260,16 @@ def varied(variant: Variant, leaf: torch.Tensor, generator: torch.Generator) -> 
     if not variable(leaf):
         return leaf
     return keeper(leaf)(variant(leaf, generator).to(leaf.dtype))
+
+
+def has_one_sign(leaves: Iterable[torch.Tensor]) -> bool:
+    """Return whether an input that may be given signs has only one: signs change the work of some kernels."""
+    return any(
+        variable(leaf)
+        and leaf.numel() >= policy.FEWEST_SCATTERED
+        and (bool((leaf >= 0).all()) or bool((leaf <= 0).all()))
+        for leaf in leaves
+    )
 
 
 def row(leaves: Iterable[torch.Tensor]) -> int:

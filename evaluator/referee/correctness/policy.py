@@ -182,6 +182,9 @@ FEWEST_SCATTERED: Final = 32
 """Elements an input needs for signs and spikes: on those of a scalar an output may not stay finite."""
 SPIKES: Final = (8.0, 16.0)
 """Least and largest factor of an element that stands out."""
+SHRUNK_BITS: Final = (3.0, 12.0)
+"""Least and most powers of two by which an element is shrunk: of 4096 uniform numbers most then come below
+the least one."""
 SPIKE_SPACING: Final = (256, 16384)
 """Least and most elements per spike; one per row between."""
 

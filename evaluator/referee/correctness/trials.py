@@ -8,7 +8,6 @@ import random
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from itertools import product
 from typing import Final
 
 import torch
@@ -23,8 +22,9 @@ from kernelwright.evaluator.referee.correctness.input_distributions import (
     Starts,
     Variant,
     few_terms,
+    has_one_sign,
     nearby,
-    row,
+    possible_starts,
     varied,
 )
 from kernelwright.evaluator.referee.correctness.op_trace import nonzero_terms, trace_call
@@ -217,20 +217,22 @@ class TrialPool:
         Inputs near known ones could be answered from them: sign and magnitude are secret.
         """
         signed = [trial for trial in self.draws[0].trials if trial.name == "zero_mean"]
-        for start, spiked, between in product(
-            # Around one first: smaller inputs alone would pass thresholds less often.
-            [*signed, self.bases[0]],
-            (row(self.bases[0].arguments.varying), 0),
-            (policy.AROUND, policy.BELOW),
-        ):
-            starts = Starts([start], between, signed=start in signed, spiked=spiked)
+        for starts in possible_starts(signed, self.bases[0]):
             # The few that stand out may not leave their domain.
-            share = 1.0 if spiked else policy.FINITE_SHARE
-            model = self.draws[0].model
+            share = 1.0 if starts.spiked else policy.FINITE_SHARE
+            start, model = starts.trials[0], self.draws[0].model
             made = self._attempt(start.name, starts.scatter, self._origins[1], model, share=share)
             if made is not None:
-                return replace(starts, trials=[start, made])
+                return replace(starts, trials=[start, made], plain=self._plain_starts(starts))
         return Starts(self.bases, policy.NEAR, signed=False)
+
+    def _plain_starts(self, starts: Starts) -> Starts | None:
+        base = self.bases[0]
+        if not (starts.signed and has_one_sign(base.arguments.varying)):
+            return None
+        plain = Starts([base], starts.between, signed=False)
+        made = self._attempt(base.name, plain.scatter, self._origins[1], self.draws[0].model)
+        return None if made is None else replace(plain, trials=[base, made])
 
     def finish_opening(self) -> None:
         """Pause no longer before a trial is solved."""

@@ -43,6 +43,8 @@ class InputRecipe:
     """By call, inputs that it is given instead, by their place."""
     near: Near | None = None
     """A call that is given inputs near those of an earlier batch."""
+    plain: bool = False
+    """True if inputs keep the signs of the problem's own, though those of other batches do not."""
 
     @property
     def count(self) -> int:
@@ -108,8 +110,10 @@ class TimedInputs:
         may_be_near: bool = True,
     ) -> None:
         """Unless inputs `may_be_near` earlier ones, no call's are: they could leave their domain."""
-        bases = starts.trials
-        self.trials = bases
+        self.trials = starts.trials
+        self.plain = starts.plain.trials if starts.plain is not None else []
+        """Trials that calls of `plain` batches start from; they are numbered behind the others."""
+        bases = [*self.trials, *self.plain]
         self._starts = starts
         self._constant = constant or ConstantInputs()
         self.varies_structure = bool(self._constant.structural_variations(bases[0].arguments.leaves, 0))
@@ -118,7 +122,7 @@ class TimedInputs:
         self._secret = secret
         leaves = [trial.arguments.leaves for trial in bases]
         given = len(bases[0].arguments.given)
-        self._draws = len(bases)
+        self._draws = len(self.trials)
         self._ordered = bases[0].arguments.ordered
         self._leaves = [
             _Leaf.of(group, is_ordered=index in self._ordered)
@@ -168,9 +172,9 @@ class TimedInputs:
         return bool(self._redrawn)
 
     @property
-    def has_spikes(self) -> bool:
-        """True where elements stand out in the inputs of some batches, and of others not."""
-        return bool(self._starts.spiked) and not self.whole_draws
+    def has_kinds(self) -> bool:
+        """True where inputs of some batches have elements that stand out, or signs, and of others not."""
+        return bool(self._starts.spiked or self.plain) and not self.whole_draws
 
     def recipe(
         self,
@@ -182,12 +186,15 @@ class TimedInputs:
     ) -> InputRecipe:
         """Decide on the inputs of a batch; one call's may be near those of an earlier call.
 
-        Unless `spiked`, no element stands out; some calls may be `given` inputs instead.
+        Unless `spiked`, no element stands out, and all have the signs that the problem gives them; some calls
+        may be `given` inputs instead.
         """
-        draws = 1 if self.has_spikes else self._draws  # in the others elements stand out already
-        bases = torch.tensor([self._secret.randrange(draws) for _ in range(count)], device="cpu")
+        plain = self._starts.plain if not (spiked or self.whole_draws) else None
+        draws = 1 if self.has_kinds else self._draws  # the others are moved by such factors already
+        first = 0 if plain is None else len(self.trials)
+        bases = torch.tensor([first + self._secret.randrange(draws) for _ in range(count)], device="cpu")
         drawn = [self._draw() for _ in range(count)] if self._redrawn else []
-        near = self._near(count, earlier) if earlier is not None else None
+        near = self._near(count, earlier) if earlier is not None and plain is None else None
         if near is not None:
             bases[near.call] = near.earlier.recipe.bases[near.earlier.call]
             if drawn:
@@ -195,9 +202,9 @@ class TimedInputs:
         step = policy.NOISE_STEP
         stride = step * self._secret.randrange(1, max(2, policy.NOISE_SLACK // (2 * count * step)))
         offset = step * self._secret.randrange(max(1, (policy.NOISE_SLACK - stride * count) // step))
-        starts = self._starts if spiked else replace(self._starts, spiked=0)
+        starts = self._starts if spiked else plain or replace(self._starts, spiked=0)
         noise = {} if self.whole_draws else self._draw_noise(starts)
-        return InputRecipe(bases, offset, stride, noise, drawn, given or {}, near)
+        return InputRecipe(bases, offset, stride, noise, drawn, given or {}, near, plain=plain is not None)
 
     def varied_recipe(self, count: int) -> InputRecipe:
         """Decide on the inputs of a batch; one call to half of them get other masks, lengths and orders."""

@@ -116,16 +116,11 @@ class TimedOutputs:
         self._change = change
         self._inputs = inputs
         self._is_correct = is_correct
-        trials = inputs.trials
-        self._limits = [limit if inputs.whole_draws else trial.limit for trial in trials]
+        every = (*inputs.trials, *inputs.plain)
+        self._limits = [limit if inputs.whole_draws else trial.limit for trial in every]
         self._redraws = inputs.redraws
-        output = trials[0].expected.output
-        effects = [name + AFTERWARDS for name in output.effects.names]
-        names = [*(f"output {index}" for index in range(output.returned)), *effects]
-        self._leaves = [
-            _Leaf.of(trials, index, name, is_returned=index < output.returned)
-            for index, name in enumerate(names)
-        ]
+        self._leaves = _leaves(inputs.trials)
+        self._plain_leaves = _leaves(inputs.plain)
 
     def compare(
         self,
@@ -148,7 +143,7 @@ class TimedOutputs:
             first = recipe.count - len(own)
             for begin in range(0, len(own), step):
                 rows, part = slice(begin, begin + step), slice(first + begin, first + begin + step)
-                leaf = self._leaves[index]
+                leaf = (self._plain_leaves if recipe.plain else self._leaves)[index]
                 scale = self._scale(leaf, recipe, part)
                 expected = BaselineOutput(
                     values=other[rows],
@@ -230,7 +225,8 @@ class TimedOutputs:
         scales = leaf.scales
         if scales is None:
             return None
-        chosen = scales[recipe.bases[part].to(scales.device)]
+        first = len(self._inputs.trials) if recipe.plain else 0
+        chosen = scales[recipe.bases[part].to(scales.device) - first]
         if self._redraws:
             # Not known group by group; more than the worst would leave room for narrower arithmetic.
             return scales.amax().expand_as(chosen)
@@ -245,6 +241,18 @@ class TimedOutputs:
                 dtype_limit(most, dtype) + (BASELINE_ERROR if most > EXACT_LIMIT else 0.0) for most in limits
             ]
         return torch.tensor(limits, device="cpu")
+
+
+def _leaves(trials: Sequence[Trial]) -> list[_Leaf]:
+    """Collect what some draws' exact outputs tell about each output and effect."""
+    if not trials:
+        return []
+    output = trials[0].expected.output
+    effects = [name + AFTERWARDS for name in output.effects.names]
+    names = [*(f"output {index}" for index in range(output.returned)), *effects]
+    return [
+        _Leaf.of(trials, index, name, is_returned=index < output.returned) for index, name in enumerate(names)
+    ]
 
 
 def _is_finite(expected: Expected, leaf: int) -> bool:

@@ -118,7 +118,7 @@ class InterleavedTimer:
         if self._varies:
             self._turn(candidate, baseline, self.batch.calls, varied=True)
         self._compare_with_exact()
-        may_differ = self._inputs.has_spikes and self._schedule.untrusted
+        may_differ = self._inputs.has_kinds and self._schedule.untrusted
         return slower_kind(turns) if may_differ else turns
 
     def add_lone_calls(self, turns: PairedTurns, candidate: CallBuffers, baseline: CallBuffers) -> None:

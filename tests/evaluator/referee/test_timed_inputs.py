@@ -192,11 +192,54 @@ def test_bounds_learned_of_an_element_do_not_hold_for_the_next_call():
 def test_nothing_stands_out_in_batches_of_the_other_kind():
     pool = pool_of(ROWS.format("x.argmax(-1)", "torch.rand(64, 1024) + 1"), 5)
     inputs = TimedInputs(pool.starts(), pool.fresh, secret=random.Random(6))
-    assert inputs.has_spikes
+    assert inputs.has_kinds
     slots, size = place([torch.empty(64, 1024)], count=8, block=0)
     memory = torch.zeros(size, dtype=torch.uint8)
     inputs.publish(memory, slots, inputs.recipe(8, spiked=False))
     assert float(stacked(memory, slots[0], 0, 8).abs().max()) <= 2 * AROUND[1] * (1 + 2.0**-7)
+
+
+def test_elements_known_to_be_large_may_be_the_least_of_the_next_call():
+    _, given = _timed_inputs(ROWS.format("x.sqrt().amin(-1)", "torch.rand(64, 1024) + 1"), (64, 1024))
+    vanishing = given < AROUND[0] / 2
+    assert 16 <= int(vanishing[0].sum()) <= 160
+    assert not any(torch.equal(vanishing[0], other) for other in vanishing[1:])
+    assert given.max() > 2 * AROUND[1], "others stand out"
+
+
+def test_no_element_nearly_vanishes_where_the_reference_would_not_stay_finite():
+    _, given = _timed_inputs(ROWS.format("(x - 0.4).log()", "torch.rand(64, 1024) + 1"), (64, 1024))
+    assert given.min() > 0.4
+    assert given.max() > 2 * AROUND[1], "others stand out"
+
+
+@pytest.mark.parametrize(
+    ("drawn", "is_plain"), [("torch.rand(64, 1024)", True), ("torch.randn(64, 1024)", False)]
+)
+def test_batches_of_the_other_kind_keep_the_one_sign_of_a_problems_own_inputs(drawn: str, is_plain: bool):
+    pool = pool_of(ROWS.format("torch.relu(x)", drawn), 5)
+    inputs = TimedInputs(pool.starts(), pool.fresh, secret=random.Random(6))
+    slots, size = place([torch.empty(64, 1024)], count=4, block=0)
+    earlier = ComparedCall(inputs.recipe(4, spiked=False), 0, [], [])
+    for spiked in (True, False):
+        recipe = inputs.recipe(4, earlier, spiked=spiked)
+        memory = torch.zeros(size, dtype=torch.uint8)
+        inputs.publish(memory, slots, recipe)
+        given = stacked(memory, slots[0], 0, 4)
+        assert recipe.plain == (is_plain and not spiked)
+        assert bool((given >= 0).all()) == recipe.plain
+        assert torch.equal(inputs.arguments(recipe, 2).leaves[0], given[2])
+
+
+def test_plain_batches_are_compared_at_scales_of_their_own():
+    pool = pool_of(ROWS.format("x.sum(-1)", "torch.rand(64, 1024)"), 5)
+    inputs = TimedInputs(pool.starts(), pool.fresh, secret=random.Random(6))
+    outputs = TimedOutputs(inputs, limit=LOOSE)
+    for spiked in (True, False):
+        recipe = inputs.recipe(4, spiked=spiked)
+        right = torch.stack([inputs.arguments(recipe, call).leaves[0].sum(-1) for call in range(4)])
+        assert outputs.compare([right], [right], recipe, {}).mismatch == ""
+        assert outputs.compare([right * 1.01], [right], recipe, {}).mismatch
 
 
 def test_no_element_stands_out_twice():

@@ -37,7 +37,7 @@ def _varied_recipe(count: int) -> InputRecipe:
     return _recipe(count, given={call: {} for call in range(count)})
 
 
-INPUTS = cast(TimedInputs, SimpleNamespace(recipe=_recipe, varies_structure=False, has_spikes=True))
+INPUTS = cast(TimedInputs, SimpleNamespace(recipe=_recipe, varies_structure=False, has_kinds=True))
 
 
 def _timer(schedule: Schedule, took_ms: dict[str, float], mismatch: str = "") -> InterleavedTimer:
@@ -140,7 +140,7 @@ def test_turns_on_varied_inputs_are_compared_the_last_among_them_and_not_scored(
     schedule = Schedule(Batch("cuda", 1), 0.0, max_turns=20, call_timeout_s=5.0, untrusted=untrusted)
     timer: Any = _timer(schedule, {"one": 1.0, "other": 1.0})
     timer._inputs = SimpleNamespace(
-        recipe=_recipe, varied_recipe=_varied_recipe, varies_structure=True, has_spikes=False
+        recipe=_recipe, varied_recipe=_varied_recipe, varies_structure=True, has_kinds=False
     )
     seen: list[bool] = []
     timer._outputs = SimpleNamespace(
