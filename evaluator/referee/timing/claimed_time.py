@@ -17,6 +17,7 @@ from typing import Final
 
 from kernelwright.evaluator.referee.timing import policy
 from kernelwright.evaluator.referee.timing.statistics import (
+    mean_excess,
     median_absolute_deviation,
     noise,
     quantile,
@@ -225,7 +226,17 @@ def candidate_timing(turns: PairedTurns) -> Timing:
     if merged_ms:
         batch_ms, clock = [value + merged_ms * batch.count for value in batch_ms], "single"
         charges = charges | {"alone": merged_ms}
+    if uneven_ms := _uneven_ms(turns, batch_ms):
+        batch_ms, clock = [value + uneven_ms for value in batch_ms], clock.replace("inner", "outer")
+        charges = charges | {"uneven": uneven_ms / batch.count}
     return _timing(turns.candidate, batch, batch_ms, clock).model_copy(update={"charges": charges})
+
+
+def _uneven_ms(turns: PairedTurns, batch_ms: list[float]) -> float:
+    """Time of the mean turn beyond the typical one, and beyond the baseline's: some turns work for others."""
+    typical = turns.batch.typical
+    excess = TimeExcess(*mean_excess(batch_ms, turns.baseline.of(_claimed), typical))
+    return excess.beyond(policy.UNEVEN_SHARE) * typical(batch_ms)
 
 
 def trusted_timing(log: TurnLog, batch: Batch) -> Timing:

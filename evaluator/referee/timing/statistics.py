@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Sequence
-from statistics import median, stdev
+from collections.abc import Callable, Sequence
+from statistics import mean, median, stdev
 
-from kernelwright.evaluator.referee.timing.policy import NOISE_FACTOR, RESAMPLES, SMALLEST_TIME
+from kernelwright.evaluator.referee.timing.policy import (
+    FEWEST_UNEVEN_TURNS,
+    NOISE_FACTOR,
+    RESAMPLES,
+    SMALLEST_TIME,
+)
 from kernelwright.evaluator.schema.evaluation import Interval
 
 
@@ -20,6 +25,23 @@ def median_absolute_deviation(values: Sequence[float]) -> float:
 def noise(values: Sequence[float]) -> float:
     """Error that chance explains of a typical value of these."""
     return NOISE_FACTOR * median_absolute_deviation(values) / math.sqrt(len(values))
+
+
+def mean_excess(
+    values: Sequence[float], others: Sequence[float], typical: Callable[[Sequence[float]], float]
+) -> tuple[float, float]:
+    """Mean beyond the typical value, as a share of that, more than others' is; and the standard error.
+
+    Few values say nothing: their excess is 0.
+    """
+    if min(len(values), len(others)) < FEWEST_UNEVEN_TURNS:
+        return 0.0, 0.0
+    usual = [max(typical(each), SMALLEST_TIME) for each in (values, others)]
+    (own, own_error), (other, other_error) = (
+        (mean(each) / middle - 1, stdev(each) / math.sqrt(len(each)) / middle)
+        for each, middle in zip((values, others), usual, strict=True)
+    )
+    return own - max(other, 0.0), math.hypot(own_error, other_error)
 
 
 def quantile(values: Sequence[float], share: float) -> float:

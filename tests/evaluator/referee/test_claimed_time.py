@@ -358,6 +358,35 @@ def test_many_lone_calls_may_cost_more_where_the_baselines_do_too():
     )
 
 
+def _every_fourth(usual_ms: float, fourth_ms: float, *, turns: int = 20) -> TurnLog:
+    took = [fourth_ms if number % 4 == 0 else usual_ms for number in range(turns)]
+    return TurnLog([_turn(ms, ms + 0.2, 0.1) for ms in took])
+
+
+@pytest.mark.parametrize("kind", ["cpu", "cuda"])
+def test_turns_that_work_for_others_score_as_the_mean_turn(kind):
+    turns = PairedTurns(Batch(kind, 10), _every_fourth(1.0, 13.0), _every_fourth(6.0, 6.0))
+    timing = candidate_timing(turns)
+    assert timing.median_ms == pytest.approx(0.4)
+    assert timing.charges == {"uneven": pytest.approx(0.3)}
+    assert timing.clock == "outer"
+
+
+@pytest.mark.parametrize(
+    ("candidate", "baseline"),
+    [
+        pytest.param(_every_fourth(1.0, 13.0), _every_fourth(2.0, 26.0), id="the baseline's are as uneven"),
+        pytest.param(_every_fourth(1.0, 1.3), _every_fourth(2.0, 2.0), id="hardly"),
+        pytest.param(_every_fourth(1.0, 9.0, turns=3), _every_fourth(2.0, 2.0, turns=3), id="few turns"),
+        pytest.param(
+            _every_fourth(1.0, 2.0, turns=4), _every_fourth(2.0, 2.0, turns=4), id="it may be chance"
+        ),
+    ],
+)
+def test_turns_that_differ_by_chance_or_for_both_are_not_charged(candidate, baseline):
+    assert candidate_timing(PairedTurns(Batch("cpu", 10), candidate, baseline)).charges == {}
+
+
 def _owning(owning_ms: float) -> TurnLog:
     return TurnLog([Turn(5.0, 5.2, 5.3, owning_ms=owning_ms) for _ in range(18)])
 
