@@ -38,15 +38,15 @@ SAMPLE, SEED, WORKERS = 150, 17, 2
 TIMEOUT_S = 900
 """Of one mutant's tests, on a busy machine."""
 TESTS = """
-  evaluator/referee/timing/claimed_time   claimed_time
-  evaluator/referee/timing/statistics     statistics claimed_time
+  evaluator/referee/timing/claimed_time   claimed_time charged_turns
+  evaluator/referee/timing/statistics     statistics claimed_time charged_turns
   evaluator/referee/timing/speedup        speedup
   evaluator/referee/timing/tamper_checks  tamper_checks answer_samples evaluate_candidate
   evaluator/referee/timing/timing_loop   timing_loop evaluate_candidate
   evaluator/referee/timing/batch_size     batch_size
   evaluator/referee/timing/timed_inputs   timed_inputs timed_outputs small_inputs evaluate_candidate
   evaluator/referee/timing/timed_outputs  timed_outputs timed_inputs
-  evaluator/referee/timing/policy         statistics claimed_time timing_loop batch_size timed_inputs
+  evaluator/referee/timing/policy         statistics claimed_time charged_turns timing_loop batch_size timed_inputs
                                           tamper_checks candidate_timer evaluate_candidate
   evaluator/referee/timing/baseline/*     candidate_timer batch_size memory_of_calls pooled_spreads
                                           compiled_reference evaluate_candidate

@@ -1,5 +1,5 @@
 # status: PASSED
-# class: C
+# class: N5
 # problem: unusual/small_weights
 # shapes: small
 # backend: cpp

@@ -1,0 +1,67 @@
+"""Charges for turns that work for others, and for steps after the answer: no process runs here."""
+
+import pytest
+
+from kernelwright.evaluator.referee.timing.claimed_time import (
+    Batch,
+    PairedTurns,
+    Turn,
+    TurnLog,
+    candidate_timing,
+)
+
+
+def _every_fourth(usual_ms: float, fourth_ms: float, *, turns: int = 20) -> TurnLog:
+    took = [fourth_ms if number % 4 == 0 else usual_ms for number in range(turns)]
+    return TurnLog([Turn(ms, ms + 0.2, ms + 0.3) for ms in took])
+
+
+@pytest.mark.parametrize("kind", ["cpu", "cuda"])
+def test_turns_that_work_for_others_score_as_the_mean_turn(kind):
+    turns = PairedTurns(Batch(kind, 10), _every_fourth(1.0, 13.0), _every_fourth(6.0, 6.0))
+    timing = candidate_timing(turns)
+    assert timing.median_ms == pytest.approx(0.4)
+    assert timing.charges == {"uneven": pytest.approx(0.3)}
+    assert timing.clock == "outer"
+
+
+@pytest.mark.parametrize(
+    ("candidate", "baseline"),
+    [
+        pytest.param(_every_fourth(1.0, 13.0), _every_fourth(2.0, 26.0), id="the baseline's are as uneven"),
+        pytest.param(_every_fourth(1.0, 1.3), _every_fourth(2.0, 2.0), id="hardly"),
+        pytest.param(_every_fourth(1.0, 9.0, turns=3), _every_fourth(2.0, 2.0, turns=3), id="few turns"),
+        pytest.param(
+            _every_fourth(1.0, 2.0, turns=4), _every_fourth(2.0, 2.0, turns=4), id="it may be chance"
+        ),
+    ],
+)
+def test_turns_that_differ_by_chance_or_for_both_are_not_charged(candidate, baseline):
+    assert candidate_timing(PairedTurns(Batch("cpu", 10), candidate, baseline)).charges == {}
+
+
+def _owning(owning_ms: float) -> TurnLog:
+    return TurnLog([Turn(5.0, 5.2, 5.3, owning_ms=owning_ms) for _ in range(18)])
+
+
+@pytest.mark.parametrize(("owning_ms", "added_ms"), [(1.0, 0.0), (1.5, 0.0), (3.05, 1.5)])
+def test_looking_for_shared_memory_is_charged_beyond_what_processes_differ_by(
+    owning_ms: float, added_ms: float
+) -> None:
+    turns = PairedTurns(Batch("cpu", 10), _owning(owning_ms), _owning(1.0))
+    assert candidate_timing(turns).median_ms == pytest.approx((5.0 + added_ms) / 10)
+
+
+def test_standing_still_late_is_charged_beyond_what_processes_differ_by() -> None:
+    late, baseline = (
+        TurnLog([Turn(5.0, 5.2, 5.3, freezing_ms=freezing_ms) for _ in range(18)])
+        for freezing_ms in (4.05, 1.0)
+    )
+    assert candidate_timing(PairedTurns(Batch("cpu", 10), late, baseline)).median_ms == pytest.approx(0.75)
+    assert candidate_timing(PairedTurns(Batch("cpu", 10), baseline, late)).median_ms == pytest.approx(0.5)
+
+
+def test_looking_for_nothing_excuses_no_claim() -> None:
+    log = TurnLog([Turn(4.0, 5.2, 5.3, owning_ms=0.0) for _ in range(18)])
+    turns = PairedTurns(Batch("cpu", 10), log, _owning(4.0))
+    assert candidate_timing(turns).median_ms == pytest.approx(5.0 / 10)
