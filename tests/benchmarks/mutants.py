@@ -46,8 +46,8 @@ TESTS = """
   evaluator/referee/timing/batch_size     batch_size
   evaluator/referee/timing/timed_inputs   timed_inputs timed_outputs small_inputs evaluate_candidate
   evaluator/referee/timing/timed_outputs  timed_outputs timed_inputs
-  evaluator/referee/timing/policy         statistics claimed_time charged_turns timing_loop batch_size timed_inputs
-                                          tamper_checks candidate_timer evaluate_candidate
+  evaluator/referee/timing/policy         statistics claimed_time charged_turns timing_loop batch_size
+                                          timed_inputs tamper_checks candidate_timer evaluate_candidate
   evaluator/referee/timing/baseline/*     candidate_timer batch_size memory_of_calls pooled_spreads
                                           compiled_reference evaluate_candidate
   evaluator/referee/timing/*              batch_size candidate_timer evaluate_candidate

@@ -235,7 +235,8 @@ def candidate_timing(turns: PairedTurns) -> Timing:
 def _uneven_ms(turns: PairedTurns, batch_ms: list[float]) -> float:
     """Time of the mean turn beyond the typical one, and beyond the baseline's: some turns work for others."""
     typical = turns.batch.typical
-    excess = TimeExcess(*mean_excess(batch_ms, turns.baseline.of(_claimed), typical))
+    share, error = mean_excess(batch_ms, turns.baseline.of(_claimed), typical)
+    excess = TimeExcess(share, policy.UNEVEN_ERRORS * error)
     return excess.beyond(policy.UNEVEN_SHARE) * typical(batch_ms)
 
 
