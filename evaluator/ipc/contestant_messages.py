@@ -169,7 +169,7 @@ class Construct(ContestantRequest[Done]):
     """Empty to leave the model's own."""
     compile: bool
     spread: Fields | None = None
-    """How far its random weights lie from their means; None leaves them as drawn."""
+    """Factor on the distance of random weights from their means; None leaves them as drawn."""
 
 
 class LayOut(ContestantRequest[Done]):

@@ -69,9 +69,9 @@ class MemoryOpened(Message):
 
 
 class FreezerOpened(Message):
-    """What stops a process's tasks, where it may be used at once: two descriptors ride on this message.
+    """A process's freezer, where a referee may use it at once: two descriptors ride on this message.
 
-    A word written to the first stops them or lets them run; the second says when all have stopped.
+    A word written to the first stops its tasks or lets them run; the second says when all have stopped.
     """
 
     opened: bool

@@ -25,7 +25,7 @@ _MEANS: Final = frozenset({"aten::normal_", "aten::normal"})
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """How far drawn numbers lie from their mean."""
+    """Factor on the distance of drawn numbers from their mean, and the draws that keep theirs."""
 
     factor: float = 1.0
     """Times their own distance."""

@@ -123,7 +123,7 @@ class Draw:
     at_construction: bool = True
     """True where constants that construction makes were varied there."""
     spread: Spread = UNCHANGED
-    """How far its random weights lie from their means."""
+    """Factor on the distance of random weights from their means."""
 
     def spec(
         self, class_name: str, *, state: dict[str, torch.Tensor] | None = None, model: str = "m"

@@ -32,7 +32,7 @@ class Weights:
     vary: bool = False
     """True where constants were moved."""
     spread: Spread = UNCHANGED
-    """How far random weights lie from their means."""
+    """Factor on the distance of random weights from their means."""
 
 
 def timed_weights(reference: Reference, seed: int, base: Arguments) -> Weights:

@@ -17,8 +17,7 @@ from torch import nn
 from kernelwright.evaluator.ipc.model_init import move_constants
 from kernelwright.evaluator.ipc.model_state import named_state
 from kernelwright.evaluator.referee.reference.effects import equal_outputs, is_comparable
-from kernelwright.evaluator.referee.reference.parameter_noise import add_noise, takes_noise
-from kernelwright.evaluator.referee.reference.weight_structure import structured
+from kernelwright.evaluator.referee.reference.weight_structure import add_noise, structured, takes_noise
 
 
 @dataclass(slots=True)

@@ -125,7 +125,7 @@ def _numbers(output: Output) -> list[torch.Tensor]:
 
 
 def _differences(one: Output, other: Output) -> list[float]:
-    """How much each output differs between two inputs, relative to its size."""
+    """Root mean square of each output's difference between two inputs, relative to its size."""
     return [
         float((first - second).abs().nan_to_num(0, 0, 0).square().mean().sqrt())
         / (float(first.abs().nan_to_num(0, 0, 0).square().mean().sqrt()) or 1.0)

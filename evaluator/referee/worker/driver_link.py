@@ -35,7 +35,7 @@ class DriverLink:
         return self._channel.take_fds()[0] if self.ask(wire.OpenMemory(id=process)).opened else None
 
     def open_freezer(self, process: int) -> ProcessFreezer | None:
-        """What freezes and thaws a process at once; None where only the driver can."""
+        """Open a process's freezer, to use it at once; None where only the driver can."""
         opened = self.ask(wire.OpenFreezer(id=process))
         return ProcessFreezer(opened, *self._channel.take_fds()) if opened.opened else None
 

@@ -64,7 +64,7 @@ class ModelSpec:
     """Tensors that the model is given by name, as it could not make them from the seed."""
     compiled: bool = False
     spread: Spread = UNCHANGED
-    """How far its random weights lie from their means."""
+    """Factor on the distance of random weights from their means."""
 
 
 def start(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from kernelwright.evaluator.referee.reference.parameter_noise import add_noise, takes_noise
+from kernelwright.evaluator.referee.reference.weight_structure import add_noise, takes_noise
 
 
 def _noisy(values: torch.Tensor) -> torch.Tensor:
