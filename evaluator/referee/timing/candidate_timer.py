@@ -140,6 +140,7 @@ class CandidateTimer:
         measure instead how much processes differ in launching.
 
         Raises:
+            DeviceFull: others hold the memory that the reference needs.
             EvaluatorError: the reference failed.
         """
         if self._last is None or not self.needs_recheck(found):
@@ -150,7 +151,7 @@ class CandidateTimer:
             self.baselines.compare_launching()
             return self._last.against(baselines.beside(queued))
         if self._kind != "cpu":
-            baselines.set_solo(self._time_alone(baselines, baselines.count, queued))
+            baselines.set_solo(self.baselines.time_alone(baselines, baselines.count, queued))
             return self._last.against(baselines.beside(queued))
         return self._recheck_on_cpu(self._last, baselines)
 
@@ -158,19 +159,13 @@ class CandidateTimer:
         """Time the baseline in the candidate's batches, again where it seems slowed: that may be chance."""
         batch, facts = last.batch, baselines.beside(last.batch.queued)
         for _ in range(policy.CPU_RECHECKS):
-            alone = self._time_alone(baselines, batch.count, batch.queued)
+            alone = self.baselines.time_alone(baselines, batch.count, batch.queued)
             facts = replace(
                 facts, solo_ms=alone.median_ms, solo_spread_ms=alone.spread_ms, just_measured=True
             )
             if not slowed(last.baseline, facts, batch.kind):
                 break
         return last.against(facts)
-
-    def _time_alone(self, baselines: Baselines, count: int, queued: bool) -> Timing:
-        try:
-            return self.baselines.time_alone(baselines.eager, count, queued)
-        except CandidateFailed as failure:
-            raise EvaluatorError(f"the reference failed by itself: {failure.detail}") from failure
 
     def free(self) -> None:
         """Give the baselines' memory for calls back, as far as their processes still answer."""

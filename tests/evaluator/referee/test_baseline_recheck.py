@@ -50,7 +50,7 @@ class _Alone(CandidateTimer):
         self._last = replace(self._last, candidate=timing, baseline=baseline, measurement=found)
         return found
 
-    def _time_alone(self, baselines: Any, count: int, queued: bool) -> Timing:
+    def time_alone(self, found: Any, count: int, queued: bool) -> Timing:
         assert self._last is not None
         alone = {"median_ms": self.alone_ms.pop(0), "spread_ms": 0.0}
         return self._last.baseline.model_copy(update=alone)
@@ -66,10 +66,15 @@ class _Alone(CandidateTimer):
     ],
 )
 def test_a_score_above_one_is_against_the_baseline_without_the_candidate(
-    opened: Opener, speedup: float, alone_ms: list[float], scored: float
+    opened: Opener,
+    monkeypatch: pytest.MonkeyPatch,
+    speedup: float,
+    alone_ms: list[float],
+    scored: float,
 ) -> None:
     referee = opened(PROBLEM)
     timer = _Alone(referee.problem.timer, speedup, alone_ms)
+    monkeypatch.setattr(timer.baselines, "time_alone", timer.time_alone)
     referee.problem.timer = timer
     found = referee.evaluate(RIGHT).records[Measurement]
     assert isinstance(found, Measurement)

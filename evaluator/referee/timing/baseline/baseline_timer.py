@@ -150,8 +150,12 @@ class BaselineTimer:
             spread = self._process_spread(found.eager, count, queued=False, call_ms=found.facts.solo_ms)
         found.set_launch_spread(spread)
 
-    def time_alone(self, eager: CallBuffers, count: int, queued: bool) -> Timing:
-        """Time the reference with nobody else around."""
+    def time_alone(self, found: Baselines, count: int, queued: bool) -> Timing:
+        """Time the reference with nobody else around; raises what `compare_launching` does."""
+        with self._raising(EvaluatorError, "by itself"):
+            return self._time_alone(found.eager, count, queued)
+
+    def _time_alone(self, eager: CallBuffers, count: int, queued: bool) -> Timing:
         timer = self._session.timer(count, queued)
         return trusted_timing(timer.solo(eager, policy.SOLO_TURNS), timer.batch)
 
@@ -164,7 +168,7 @@ class BaselineTimer:
         count = sizer.grown(eager, sizer.size(eager, None))
         gate, queued = eager.gate, eager.gate is not None
         capacity = gate.capacity if gate is not None else 0
-        alone = self.time_alone(eager, count, queued)
+        alone = self._time_alone(eager, count, queued)
         compile_ratio, impossible = None, {}
         if "compile" in self._config.baselines:
             try:
