@@ -265,8 +265,9 @@ def compare_with_baseline(
     if scale is None:
         found = FlippedElements(int((own != other).count_nonzero()), uncommon(other))
         share = max(policy.MAX_INDEX_FLIPS, expected.tolerance.share)
-        if all(each.flipped <= max(1, share * each.compared) for each in (found, earlier + found)):
-            differs = (own != other).reshape(len(own), -1).any(1) & (earlier.flipped == 0)
+        few = min(policy.FEW_INDEX_FLIPS, max(1, policy.FEW_INDEX_SHARE * found.compared))
+        if all(each.flipped <= max(few, share * each.compared) for each in (found, earlier + found)):
+            differs = (own != other).reshape(len(own), -1).any(1) & (earlier.flipped < few)
             return BaselineComparison("", found, differing=tuple(differs.nonzero().flatten().tolist()))
         return BaselineComparison(f"{found.flipped:,} of {own.numel():,} values differ")
     shape = (own.shape[0], -1, group_columns(own[0]))

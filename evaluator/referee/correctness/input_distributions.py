@@ -184,7 +184,8 @@ def few_terms(longest: int, *, negligible: bool = True) -> Variant:
 def _large(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     """Values 16 times as large; where there are two signs, each lasts, and no state decays as usual.
 
-    They last along the last dimension in one half, along all others in the other.
+    They last along the last dimension in one half, along all others in the other. Of a few zeros each becomes
+    another small number: two would be equal maxima beside negative ones, which no perturbation tells.
     """
     if values.ndim < 2 or not (values < 0).any():
         return values * 16
@@ -197,7 +198,10 @@ def _large(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     parted = next((number for number, size in enumerate(leading) if size > 1), 0)
     rows = torch.arange(leading[parted], device=values.device).view(-1, *(1 for _ in leading[parted:]))
     is_first = (rows < (leading[parted] + 1) // 2) ^ coins(1)
-    lasting = values.abs() * 16
+    lasting, is_zero = values.abs() * 16, values == 0
+    if is_zero.any() and is_zero.float().mean() < policy.FEW_ZEROS:
+        small = torch.rand(values.shape, generator=generator, device=values.device).to(values.dtype)
+        lasting = torch.where(is_zero, small * lasting[~is_zero].min(), lasting)
     return torch.where(torch.where(is_first, along_others, along_last), -lasting, lasting)
 
 

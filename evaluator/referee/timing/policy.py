@@ -237,8 +237,6 @@ TRIALS_PER_TURN: Final = 2
 baseline's alone, on inputs that are all of one distribution."""
 LEAST_PAIRED: Final = 0.5
 """Share of batches of few calls that have such inputs."""
-FEW_ZEROS: Final = 0.01
-"""Share of zeros that tell nothing by their places."""
 CHUNK_ELEMENTS: Final = {"cpu": 1 << 20, "cuda": 1 << 24}
 """Elements of inputs made at once: beyond, copies would leave a CPU's cache; a GPU waits for each launch."""
 

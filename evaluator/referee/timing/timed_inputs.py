@@ -20,7 +20,12 @@ from kernelwright.evaluator.referee.correctness.input_distributions import (
     nearby,
     varied,
 )
-from kernelwright.evaluator.referee.correctness.policy import FEWEST_SCATTERED, NEARBY, PRECISE_TYPES
+from kernelwright.evaluator.referee.correctness.policy import (
+    FEW_ZEROS,
+    FEWEST_SCATTERED,
+    NEARBY,
+    PRECISE_TYPES,
+)
 from kernelwright.evaluator.referee.reference.constant_inputs import ConstantInputs
 from kernelwright.evaluator.referee.reference.input_structure import Keeper, keeper, variable
 from kernelwright.evaluator.referee.reference.reference import Arguments
@@ -363,7 +368,7 @@ def _comes_again(leaf: _Leaf) -> bool:
     if stack is None or stack.numel() == 0:
         return False
     telling = (stack == 0) if leaf.is_noisy else stack
-    if leaf.is_noisy and float(telling[0].float().mean()) < policy.FEW_ZEROS:
+    if leaf.is_noisy and float(telling[0].float().mean()) < FEW_ZEROS:
         return False
     return not all(torch.equal(telling[0], other) for other in telling[1:])
 

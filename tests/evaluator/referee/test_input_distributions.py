@@ -82,6 +82,17 @@ def test_signs_of_large_values_last_along_the_last_dimension_or_all_others(shape
     assert torch.equal(VARIANTS["large"](values.abs(), _generator()), values.abs() * 16)
 
 
+def test_few_zeros_of_large_values_are_small_and_no_two_alike() -> None:
+    values = torch.randn(64, 128)
+    values[3, :2] = 0.0
+    large = VARIANTS["large"](values, _generator())
+    first, second = large[3, :2].abs()
+    assert 0 < first != second > 0
+    assert max(first, second) <= 16 * values[values != 0].abs().min()
+    values[:, :2] = 0.0
+    assert not VARIANTS["large"](values, _generator())[:, :2].any(), "more of them mean something"
+
+
 def test_variants_are_as_large_as_they_say() -> None:
     values = torch.randn(64, 128)
     large, tiny, sparse = (VARIANTS[name](values, _generator()) for name in ("large", "tiny", "sparse"))
