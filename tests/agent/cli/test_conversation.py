@@ -1,4 +1,7 @@
-"""Recorded conversations of our own, judged for real: repaired, made faster, rolled back, out of budget."""
+"""Recorded conversations of our own, judged for real: repaired, made faster, rolled back, out of budget.
+
+They want quiet cores, which other tests beside them do not leave.
+"""
 
 from __future__ import annotations
 
@@ -96,6 +99,7 @@ def test_a_conversation_is_repaired_made_faster_rolled_back_and_bounded(
     assert len(list(Workspace(tmp_path).kernels())) == 3
 
 
+@pytest.mark.slow
 def test_a_population_is_repaired_bred_rid_of_regressions_and_bounded(
     kernelwright: Command, tmp_path: Path, shared_cache: Path
 ) -> None:
