@@ -57,6 +57,7 @@ test-all: $(READY_ALL)  ## Run the tests and their slow repeats, the corpus thre
 	@for name in chromium chromium-browser google-chrome; do command -v $$name >/dev/null && exit 0; done; \
 	  echo "no Chromium here: tests of pages in a browser are skipped; on Debian: apt-get install chromium"
 	@$(BIN)/python -m pytest -n 3 --dist loadgroup -m 'not gpu'
+	@$(BIN)/python -m pytest tests/agent/cli/test_conversation.py
 	@for time in 2 3; do $(BIN)/python -m pytest -m 'not gpu' tests/evaluator/test_corpus.py || exit 1; done
 
 test-gpu: $(READY)  ## Run the tests that need a CUDA device
