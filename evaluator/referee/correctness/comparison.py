@@ -216,7 +216,7 @@ def _nearest(exact: torch.Tensor, jumps: Discontinuities, got: torch.Tensor) -> 
     nearest, have = exact.flatten().clone(), got.flatten()
     for other in jumps.others:
         here, there = nearest[other.places], have[other.places].double()
-        is_nearer = (there - other.values).abs() < (there - here).abs()
+        is_nearer = ((there - other.values).abs() < (there - here).abs()) | (there == other.values)
         nearest[other.places] = torch.where(is_nearer, other.values, here)
     return nearest.view(exact.shape)
 
@@ -275,12 +275,20 @@ def compare_with_baseline(
     rows, reference = own.reshape(shape).to(wide), other.reshape(shape).to(wide)
     error = torch.linalg.vector_norm(rows - reference, dim=-1)
     size = torch.linalg.vector_norm(reference, dim=-1)
+    found = FlippedElements()
     if not bool((error + size).isfinite().all()):
         finite = reference.isfinite()
         if expected.may_overflow and float(finite.float().mean()) >= policy.FINITE_SHARE:
             rows = torch.where(finite, rows, reference)
-        if bool((~finite & ~_same_nonfinite(reference, rows)).any() or (finite & ~rows.isfinite()).any()):
-            return BaselineComparison("NaN or infinity where the reference has none, or the other way round")
+        strays = torch.where(finite, ~rows.isfinite(), ~_same_nonfinite(reference, rows))
+        found = FlippedElements(int(strays.count_nonzero()), rows.numel())
+        if bool((strays & rows.isnan()).any()) or not expected.tolerance.allows(found, earlier):
+            return BaselineComparison(
+                "NaN or infinity where the reference has none, or the other way round",
+                found,
+                tuple(strays.flatten(1).any(1).nonzero().flatten().tolist()),
+            )
+        finite &= ~strays
         # Squares of large numbers are finite in double precision only.
         rows, reference = (torch.where(finite, values, 0.0).double() for values in (rows, reference))
         error = torch.linalg.vector_norm(rows - reference, dim=-1)
@@ -291,11 +299,10 @@ def compare_with_baseline(
     least = information.eps / 4 if information.bits < _SINGLE_BITS else information.eps
     floor = size / root * max(least, expected.least_share)
     unit = torch.maximum(scale.to(floor), floor).clamp_min(policy.SMALLEST_SCALE)
-    found = FlippedElements()
     if expected.tolerance.together:
         difference = rows - reference
         mask = flipped(difference, unit * expected.limits.to(unit).unsqueeze(-1))
-        found = FlippedElements(int(mask.count_nonzero()), rows.numel())
+        found = FlippedElements(found.flipped + int(mask.count_nonzero()), rows.numel())
         if expected.tolerance.allows(found, earlier):
             error = torch.linalg.vector_norm(torch.where(mask, 0.0, difference), dim=-1)
     worst = (error / root / unit).amax(-1).cpu()

@@ -147,7 +147,10 @@ class OutputWatch:
             self._others.append(Values(places, other.flatten()[places].double()))
 
     def jumped(self, here: torch.Tensor, there: torch.Tensor, distance: float) -> tuple[torch.Tensor, int]:
-        """Flat places that differ far more than smoothly over a distance, and how many of a group do."""
+        """Flat places that differ far more than smoothly over a distance, and how many of a group do.
+
+        Between what is finite and what is not, any difference is far.
+        """
         if self.scale is None or here.shape != there.shape:
             return torch.empty(0, dtype=torch.int64), 0
         rows, values = grouped(here), grouped(there)
@@ -161,7 +164,8 @@ class OutputWatch:
         for begin in range(0, rows.shape[0], step):
             part, have = rows[begin : begin + step], values[begin : begin + step]
             error, unit = (have - part).abs(), self.scale[begin : begin + step].unsqueeze(1)
-            far = error.isfinite() & (error > least * (unit + eps * part.abs()))
+            smooth = least * (unit + eps * part.abs())
+            far = torch.where(error.isfinite(), error > smooth, part.isfinite() != have.isfinite())
             most = max(most, int(far.sum(1).max()))
             found.append(far.flatten().nonzero().flatten() + begin * rows.shape[1])
         return torch.cat(found), most

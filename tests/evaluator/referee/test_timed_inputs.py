@@ -118,6 +118,18 @@ def test_a_near_tie_in_very_many_indices_may_go_the_other_way():
     assert _disagree(own, right, None, torch.ones(4)) != ""
 
 
+def test_what_a_threshold_leaves_out_may_be_infinite_and_never_nan():
+    right, scale, bounds = torch.full((2, 1, 64), 1.5), torch.full((2, 1), 1e-6), torch.full((2,), 99.0)
+    right[:, :, 32:] = -torch.inf
+    assert _disagree(right.clone(), right, scale, bounds) == ""
+    own = right.clone()
+    own[1, 0, 31:33] = torch.tensor([-torch.inf, 1.5])
+    assert "infinity" in _disagree(own, right, scale, bounds)
+    assert _disagree(own, right, scale, bounds, flips=FlipTolerance(0.0, 2)) == ""
+    own[1, 0, 31] = torch.nan
+    assert "NaN" in _disagree(own, right, scale, bounds, flips=FlipTolerance(0.0, 2))
+
+
 def test_small_jumps_of_a_short_row_are_jumps_too():
     right, scale, bounds = torch.full((2, 1, 64), 1500.0), torch.full((2, 1), 2.4e-4), torch.full((2,), 520.0)
     own = right.clone()

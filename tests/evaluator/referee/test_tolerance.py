@@ -128,6 +128,22 @@ def test_only_what_decides_is_looked_at_for_jumps(source: str, decides: bool) ->
     assert any(jump is not None for jump in jumps) is decides
 
 
+def test_an_element_at_a_threshold_may_be_left_out_as_infinity_or_not() -> None:
+    source = SOURCE.format(
+        body="return torch.where(x > 1.5, x, -torch.inf)", inputs="return [torch.randn(64, 128)]"
+    )
+    reference = reference_of(source)
+    model, arguments = reference.model(1), reference.inputs(1)
+    x = arguments.leaves[0]
+    x[5, 7], x[9, 11] = 1.5, 1.6
+    expected = expect(reference, model, arguments, "fp32", trace_call(reference, model, arguments))
+    for least in (1.4999999, 1.5):
+        got = torch.where(x > least, x, -torch.inf)
+        assert compare(expected, [got], limit=100.0, trial="").mismatch is None
+    got[9, 11] = -torch.inf
+    assert compare(expected, [got], limit=100.0, trial="").mismatch is not None
+
+
 def test_what_jumps_nearly_everywhere_is_held_to_one_answer() -> None:
     source = SOURCE.format(body="return torch.frac(x * 2.0**26)", inputs="return [torch.randn(32, 64)]")
     assert pool_of(source, 5).bases[0].expected.decisions.jumps == [None]
