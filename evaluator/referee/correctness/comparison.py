@@ -380,7 +380,8 @@ def pattern(wrong: torch.Tensor, exact: torch.Tensor, got: torch.Tensor) -> str:
         lines = (wrong.any(dim=tuple(other)) if other else wrong).nonzero().flatten()
         size = exact.shape[dimension]
         if 0 < lines.numel() < size and int(lines[-1] - lines[0]) + 1 == lines.numel():
-            return f"only indices {int(lines[0])}..{int(lines[-1])} of dimension {dimension} (size {size})"
+            last = f"..{int(lines[-1])}" if lines.numel() > 1 else ""
+            return f"only indices {int(lines[0])}{last} of dimension {dimension} (size {size})"
     if share > policy.EVERYTHING_OFF:
         return "everything is off"
     return f"{share:.2%} of the elements, scattered"

@@ -50,10 +50,29 @@ class Decisions:
     """Per floating leaf, what a decision that hangs on rounding makes of it."""
     flips: Mapping[int, int] = field(default_factory=dict)
     """Elements of one group that jump together, by output."""
+    are_ambiguous: bool = False
+    """True where so many whole numbers of an output hang on rounding that none is excused."""
+
+
+def look_for_ties(watched: Sequence[OutputWatch], perturbed: Perturbed, roundoff: float, draws: int) -> None:
+    """Mark whole numbers that change where inputs and parameters move to and fro by a roundoff."""
+    whole = {index: leaf for index, leaf in enumerate(watched) if leaf.scale is None}
+    found = {index: torch.zeros_like(leaf.exact, dtype=torch.bool) for index, leaf in whole.items()}
+    for draw in range(draws if whole else 0):
+        outputs = perturbed(roundoff if draw % 2 else -roundoff, 1 + draw // 2)
+        for index, leaf in whole.items():
+            if outputs[index].shape == leaf.exact.shape:
+                found[index] |= as_real(outputs[index]) != leaf.exact
+    for index, leaf in whole.items():
+        leaf.note_ties(found[index])
 
 
 def find_decisions(
-    watched: Sequence[OutputWatch], perturbed: Perturbed, *, decides: bool, flips: Mapping[int, int]
+    watched: Sequence[OutputWatch],
+    perturbed: Perturbed,
+    *,
+    decides: bool,
+    flips: Mapping[int, int],
 ) -> Decisions:
     """Perturb inputs and parameters by a few roundoffs and note where outputs change or jump.
 
@@ -75,6 +94,7 @@ def find_decisions(
     found = {index: together[index] for index, leaf in enumerate(watched) if decides and leaf.can_jump}
     return Decisions(
         unsettled=[leaf.unsettled() for leaf in watched],
+        are_ambiguous=any(leaf.is_ambiguous for leaf in watched),
         jumps=[leaf.jumps(together[index]) for index, leaf in enumerate(watched)],
         flips={index: most for index, most in found.items() if most},
     )
@@ -116,6 +136,7 @@ class OutputWatch:
     most: int = 0
     """Elements of a group that jumped together."""
     _too_many: bool = field(default=False, init=False)
+    _ties_often: bool = field(default=False, init=False)
     _others: list[Values] = field(default_factory=list, init=False)
     _changed: torch.Tensor = field(init=False)
 
@@ -128,9 +149,21 @@ class OutputWatch:
         return not self._too_many and bool(self._changed.any())
 
     @property
+    def is_ambiguous(self) -> bool:
+        """Many whole numbers hang on rounding."""
+        return self.scale is None and (self._ties_often or _share(self._changed) > policy.MAX_TIES)
+
+    @property
     def can_jump(self) -> bool:
         """The output is floating and does not jump nearly everywhere."""
         return self.scale is not None and not self._too_many and self.exact.numel() > 0
+
+    def note_ties(self, mask: torch.Tensor) -> None:
+        """Note whole numbers that tie, unless too many do."""
+        both = self._changed | mask
+        self._ties_often |= _share(both) > policy.MAX_TIES
+        if not self._ties_often:
+            self._changed = both
 
     def look(self, other: torch.Tensor) -> None:
         """Note where an output differs: whole numbers at all, floating ones by a jump."""
@@ -172,10 +205,7 @@ class OutputWatch:
 
     def unsettled(self) -> torch.Tensor | None:
         """Mark whole numbers that changed; None if most did."""
-        mask = self._changed
-        if self.scale is not None or not mask.numel() or float(mask.float().mean()) > policy.MAX_UNSETTLED:
-            return None
-        return mask
+        return None if self.scale is not None or _share(self._changed) > policy.MAX_TIES else self._changed
 
     def jumps(self, together: int) -> Discontinuities | None:
         """Discontinuities of floating values; None where none or most jumped."""
@@ -185,6 +215,10 @@ class OutputWatch:
         is_small = most_jumping(elements) > policy.MAX_UNSETTLED * elements
         is_told = is_small or share <= policy.MAX_UNSETTLED
         return Discontinuities(self._others, share, together) if is_told else None
+
+
+def _share(mask: torch.Tensor) -> float:
+    return int(mask.count_nonzero()) / max(1, mask.numel())
 
 
 def most_jumping(elements: int) -> float:

@@ -129,12 +129,20 @@ MORE_TIE_DRAWS: Final = 12
 """Perturbed evaluations where the first found any: in those two compared numbers may have moved alike."""
 TIE_ROUNDOFF: Final = 2.0**-21
 """Perturbation that finds ties: eight units of float32."""
+TINY_TIE_ROUNDOFF: Final = 2.0**-9
+"""The same for whole numbers of tiny inputs, as much as of the problem's own: other numbers are not tiny."""
 FAR_ROUNDOFF: Final = 2.0**-10
 """Largest perturbation that looks for a rare jump; beyond, most of a change follows smoothly."""
 FAR_DRAWS: Final = 2
 """Bisections from the largest perturbation down, per output."""
 MAX_UNSETTLED: Final = 0.01
 """Share of an output that may hang on rounding; beyond, it is compared as if none did."""
+MAX_TIES: Final = 0.25
+"""The same of whole numbers: of 2,000 logits in bfloat16 the largest is one of several in every tenth row."""
+ROUNDED_TIE_DRAWS: Final = 12
+"""Perturbed evaluations without wider arithmetic: sums on the way may be far larger than what decides."""
+HALF_TIE_DRAWS: Final = 6
+"""Perturbed evaluations, by twice half precision's eps, that look for whole numbers it decides."""
 FAR_JUMP: Final = 100.0
 """Times the limit that an element must change by to count as a jump under the largest perturbation."""
 TIE_JUMP: Final = 4.0

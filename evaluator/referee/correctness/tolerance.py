@@ -21,7 +21,12 @@ import torch
 from torch import nn
 
 from kernelwright.evaluator.referee.correctness import policy
-from kernelwright.evaluator.referee.correctness.discontinuities import Decisions, OutputWatch, find_decisions
+from kernelwright.evaluator.referee.correctness.discontinuities import (
+    Decisions,
+    OutputWatch,
+    find_decisions,
+    look_for_ties,
+)
 from kernelwright.evaluator.referee.correctness.groups import (
     all_finite,
     as_real,
@@ -83,9 +88,15 @@ class Expected:
 
 
 def expect(
-    reference: Reference, model: nn.Module, arguments: Arguments, math_policy: str, trace: OpTrace
+    reference: Reference,
+    model: nn.Module,
+    arguments: Arguments,
+    math_policy: str,
+    trace: OpTrace,
+    *,
+    is_tiny: bool = False,
 ) -> Expected:
-    """Compute the exact outputs and their error scales."""
+    """Compute the exact outputs and their error scales; inputs that are `is_tiny` are smaller than usual."""
     wide = functools.partial(reference.in_double, keep_roundings=trace.keeps_roundings)
     output = reference.call(model, arguments)
     double = wide(model, arguments)
@@ -116,21 +127,39 @@ def expect(
     )
     if not ((None in scales or trace.decides) and can_move):
         return expected
+    rounded = functools.partial(perturbed, reference, model, arguments, wide=None)
+    return replace(expected, decisions=_decisions(expected, call, rounded, trace, is_tiny=is_tiny))
+
+
+def _decisions(
+    expected: Expected,
+    call: Callable[..., Output],
+    rounded: Callable[..., Output],
+    trace: OpTrace,
+    *,
+    is_tiny: bool,
+) -> Decisions:
+    """Find what hangs on rounding: in wide arithmetic by `call`, and by `rounded` in the reference's own."""
     watched = [
         OutputWatch(
             leaf, scale, expected.precision(index), dtype_limit(policy.OTHER_LIMIT, expected.precision(index))
         )
         if scale is not None
         else OutputWatch(leaf, None, leaf.dtype, 0.0)
-        for index, (leaf, scale) in enumerate(zip(values, scales, strict=True))
+        for index, (leaf, scale) in enumerate(zip(expected.exact, expected.scales, strict=True))
     ]
-    decisions = find_decisions(
-        watched,
-        lambda roundoff, draw: call(roundoff, draw=draw).leaves,
-        decides=trace.decides,
-        flips=trace.flips,
-    )
-    return replace(expected, decisions=decisions)
+
+    def moved(roundoff: float, draw: int) -> list[torch.Tensor]:
+        return call(roundoff, draw=draw).leaves
+
+    def moved_and_rounded(roundoff: float, draw: int) -> list[torch.Tensor]:
+        return rounded(roundoff, draw=draw).leaves
+
+    ties = policy.TINY_TIE_ROUNDOFF if is_tiny else policy.TIE_ROUNDOFF
+    look_for_ties(watched, moved_and_rounded, ties, policy.ROUNDED_TIE_DRAWS)
+    if trace.half is not None:
+        look_for_ties(watched, moved, 2 * torch.finfo(trace.half).eps, policy.HALF_TIE_DRAWS)
+    return find_decisions(watched, moved, decides=trace.decides, flips=trace.flips)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
 import random
@@ -148,8 +149,7 @@ class TrialPool:
         """
         with with_threads(self._threads):  # sums differ in their last bits with others
             arguments = self._reference.inputs(seed)
-        tensors = [(leaf.shape, leaf.dtype) for leaf in arguments.leaves]
-        form = (arguments.args, arguments.kwargs, tensors)
+        form = arguments.args, arguments.kwargs, [(leaf.shape, leaf.dtype) for leaf in arguments.leaves]
         if self._form not in (None, form):
             raise ProblemError(
                 f"problem {self._reference.problem}: get_inputs() varies in more than the values of tensors; "
@@ -178,7 +178,7 @@ class TrialPool:
                     "they are too large to be kept; draw them from what torch.manual_seed, random.seed and "
                     "numpy.random.seed set, without operations that add or write in no fixed order"
                 )
-            expected = expect(self._reference, model, arguments, self._math, trace)
+            expected = expect(self._reference, model, arguments, self._math, trace, is_tiny=usual is not None)
             return SolvedTrial(arguments, expected if usual is None else with_least_scales(expected, usual))
 
         most = limit(self._math, zero_mean=name in {"zero_mean", "nearby"}, terms=trace.terms)
@@ -388,11 +388,11 @@ class TrialPool:
             return None
         usual = origin.usual if name == "tiny" else None
         made = self._trial(name, self._variation(variant, origin, only), model, usual)
-        try:
-            if origin.is_met_by(self._noted(made).expected.output, share):
+        with contextlib.suppress(ProblemError):
+            expected = self._noted(made).expected
+            tells = not expected.decisions.are_ambiguous or self.bases[0].expected.decisions.are_ambiguous
+            if tells and origin.is_met_by(expected.output, share):
                 return made
-        except ProblemError:
-            pass
         made.forget()
         return None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -337,10 +338,10 @@ def describe(mismatch: Mismatch) -> str:
     path = mismatch.output
     is_named = path.startswith("gradient of") or path.endswith(AFTERWARDS)
     name = f"the {path}" if is_named else f"output{path}"
+    error = f", error {mismatch.error_ratio:.3g} times the reference's own (limit {mismatch.limit_ratio:.3g})"
     return (
         f"{name} on {_inputs(mismatch.trial)}: "
-        f"{mismatch.wrong} of {mismatch.total} wrong, "
-        f"error {mismatch.error_ratio:.3g} times the reference's own (limit {mismatch.limit_ratio:.3g}); "
+        f"{mismatch.wrong} of {mismatch.total} wrong{error if math.isfinite(mismatch.error_ratio) else ''}; "
         f"{mismatch.pattern}"
     )
 

@@ -32,7 +32,7 @@ from kernelwright.evaluator.referee.correctness.policy import (
     FLIP_LEEWAY,
     MAX_DOUBTED_CALLS,
     MAX_DOUBTED_SHARE,
-    MAX_UNSETTLED,
+    MAX_TIES,
     NEARLY_MEAN,
     PRECISE_TYPES,
     SMALLEST_SCALE,
@@ -296,9 +296,10 @@ def _flip_tolerance(expected: list[Expected], leaf: int) -> FlipTolerance:
     ]
     shares = [int(mask.count_nonzero()) / max(1, uncommon(exact)) for mask, exact in masks]
     elements = max(1, expected[0].exact[leaf].numel())
-    most = most_jumping(elements) / elements if jumps else MAX_UNSETTLED
-    share = min(most, max((found.share for found in jumps), default=max(shares, default=0.0)))
-    return FlipTolerance(FLIP_LEEWAY * share, max((found.most for found in jumps), default=0))
+    if not jumps:
+        return FlipTolerance(min(MAX_TIES, FLIP_LEEWAY * max(shares, default=0.0)))
+    share = min(most_jumping(elements) / elements, max(found.share for found in jumps))
+    return FlipTolerance(FLIP_LEEWAY * share, max(found.most for found in jumps))
 
 
 def _largest_share(expected: list[Expected], leaf: int) -> float:
