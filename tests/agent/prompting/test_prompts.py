@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 from pathlib import Path
@@ -271,6 +272,10 @@ EVALUATIONS: dict[str, Evaluation] = {
     ),
     "wrong_by_rounding": evaluation(
         Status.WRONG_VALUES, verification=wrong(trial="zero_mean", wrong=60000, error_ratio=900.0, pattern="")
+    ),
+    "wrong_places": evaluation(
+        Status.WRONG_VALUES,
+        verification=wrong(wrong=17, expected=(7.0, 9.0), actual=(8.0, 6.0), error_ratio=math.inf),
     ),
     "wrong_by_remembering": evaluation(
         Status.WRONG_VALUES, verification=wrong(trial="near_duplicate", wrong=3)
