@@ -1,6 +1,6 @@
 # status: PASSED
 # class: O13 N6
-# problem: ../tests/problems/unusual/nucleus_left_out_as_infinity
+# problem: ../tests/problems/answers/nucleus_left_out_as_infinity
 # shapes: small
 # backend: cpp
 """It finds the least logit that stays, from other sums than the reference."""
