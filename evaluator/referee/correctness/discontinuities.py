@@ -67,6 +67,23 @@ def look_for_ties(watched: Sequence[OutputWatch], perturbed: Perturbed, roundoff
         leaf.note_ties(found[index])
 
 
+def look_for_equal_integers(
+    watched: Sequence[OutputWatch], untied: Callable[[int], list[torch.Tensor] | None]
+) -> None:
+    """Mark whole numbers that change where equal integers among the inputs are told apart at random."""
+    whole = {index: leaf for index, leaf in enumerate(watched) if leaf.scale is None}
+    found = {index: torch.zeros_like(leaf.exact, dtype=torch.bool) for index, leaf in whole.items()}
+    for draw in range(policy.ROUNDED_TIE_DRAWS if whole else 0):
+        outputs = untied(draw)
+        if outputs is None:
+            return
+        for index, leaf in whole.items():
+            if outputs[index].shape == leaf.exact.shape:
+                found[index] |= as_real(outputs[index]) != leaf.exact
+    for index, leaf in whole.items():
+        leaf.note_ties(found[index], are_certain=False)
+
+
 def find_decisions(
     watched: Sequence[OutputWatch],
     perturbed: Perturbed,
@@ -158,12 +175,13 @@ class OutputWatch:
         """The output is floating and does not jump nearly everywhere."""
         return self.scale is not None and not self._too_many and self.exact.numel() > 0
 
-    def note_ties(self, mask: torch.Tensor) -> None:
-        """Note whole numbers that tie, unless too many do."""
+    def note_ties(self, mask: torch.Tensor, *, are_certain: bool = True) -> None:
+        """Note whole numbers that tie, unless too many do; if `are_certain`, the output is ambiguous then."""
         both = self._changed | mask
-        self._ties_often |= _share(both) > policy.MAX_TIES
-        if not self._ties_often:
+        if _share(both) <= policy.MAX_TIES:
             self._changed = both
+        else:
+            self._ties_often |= are_certain
 
     def look(self, other: torch.Tensor) -> None:
         """Note where an output differs: whole numbers at all, floating ones by a jump."""

@@ -25,6 +25,7 @@ from kernelwright.evaluator.referee.correctness.discontinuities import (
     Decisions,
     OutputWatch,
     find_decisions,
+    look_for_equal_integers,
     look_for_ties,
 )
 from kernelwright.evaluator.referee.correctness.groups import (
@@ -38,7 +39,7 @@ from kernelwright.evaluator.referee.correctness.groups import (
 )
 from kernelwright.evaluator.referee.correctness.op_trace import OpTrace, ReductionTerms
 from kernelwright.evaluator.referee.reference.input_structure import computable
-from kernelwright.evaluator.referee.reference.perturbation import movable, perturbed
+from kernelwright.evaluator.referee.reference.perturbation import has_integers, movable, perturbed, untied
 from kernelwright.evaluator.referee.reference.reference import Arguments, Output, Reference
 from kernelwright.evaluator.schema.errors import ProblemError
 
@@ -125,21 +126,27 @@ def expect(
         responses=responses if can_move else None,
         is_double=roundoff < policy.UNIT_ROUNDOFF["fp32"],
     )
-    if not ((None in scales or trace.decides) and can_move):
+    has_ties = None in scales and has_integers(arguments)
+    if not ((None in scales or trace.decides) and (can_move or has_ties)):
         return expected
     rounded = functools.partial(perturbed, reference, model, arguments, wide=None)
-    return replace(expected, decisions=_decisions(expected, call, rounded, trace, is_tiny=is_tiny))
+    apart = functools.partial(untied, reference, model, arguments)
+    return replace(expected, decisions=_decisions(expected, call, rounded, apart, trace, is_tiny=is_tiny))
 
 
 def _decisions(
     expected: Expected,
     call: Callable[..., Output],
     rounded: Callable[..., Output],
+    apart: Callable[[int], list[torch.Tensor] | None],
     trace: OpTrace,
     *,
     is_tiny: bool,
 ) -> Decisions:
-    """Find what hangs on rounding: in wide arithmetic by `call`, and by `rounded` in the reference's own."""
+    """Find what hangs on rounding: in wide arithmetic by `call`, and by `rounded` in the reference's own.
+
+    What hangs on the order of equal integers is found by `apart`.
+    """
     watched = [
         OutputWatch(
             leaf, scale, expected.precision(index), dtype_limit(policy.OTHER_LIMIT, expected.precision(index))
@@ -159,6 +166,7 @@ def _decisions(
     look_for_ties(watched, moved_and_rounded, ties, policy.ROUNDED_TIE_DRAWS)
     if trace.half is not None:
         look_for_ties(watched, moved, 2 * torch.finfo(trace.half).eps, policy.HALF_TIE_DRAWS)
+    look_for_equal_integers(watched, apart)
     return find_decisions(watched, moved, decides=trace.decides, flips=trace.flips)
 
 

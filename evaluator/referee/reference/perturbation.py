@@ -13,6 +13,7 @@ from kernelwright.evaluator.referee.reference.reference import Arguments, Output
 from kernelwright.evaluator.schema.errors import ProblemError
 
 _HALF_BYTES: Final = 2
+_LEAST_STEP: Final = 2.0**-10
 
 
 def movable(model: nn.Module, arguments: Arguments) -> bool:
@@ -65,6 +66,39 @@ def perturbed(
             raise
         # It insists on half precision somewhere.
         return reference.call(model, arguments)
+
+
+def has_integers(arguments: Arguments) -> bool:
+    """Return whether there are integers among the inputs, which roundoffs do not move."""
+    return any(_is_integer(leaf) for leaf in arguments.leaves)
+
+
+def untied(
+    reference: Reference, model: nn.Module, arguments: Arguments, draw: int
+) -> list[torch.Tensor] | None:
+    """The outputs, rounded down, when no two integers among the inputs are equal.
+
+    Each is moved up by a thousandth at most. None where the reference takes no other numbers. Each draw is
+    another perturbation.
+    """
+    generator = torch.Generator(device=reference.device).manual_seed(20_261_127 + draw)
+
+    def move(leaf: torch.Tensor) -> torch.Tensor:
+        if not _is_integer(leaf):
+            return leaf
+        noise = torch.rand(leaf.shape, generator=generator, device=leaf.device, dtype=torch.float64)
+        return leaf.double() + noise * _LEAST_STEP
+
+    moved = arguments.with_leaves([move(leaf) for leaf in arguments.leaves])
+    try:
+        output = reference.call(copied(model), moved)
+    except ProblemError:
+        return None
+    return [leaf.floor() if leaf.is_floating_point() else leaf for leaf in output.leaves]
+
+
+def _is_integer(leaf: torch.Tensor) -> bool:
+    return not (leaf.is_floating_point() or leaf.is_complex() or leaf.dtype == torch.bool)
 
 
 def _parts(like: torch.Tensor, generator: torch.Generator) -> torch.Tensor:

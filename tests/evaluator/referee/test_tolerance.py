@@ -155,6 +155,19 @@ def test_whole_numbers_may_hang_on_roundings_on_the_way() -> None:
     assert compare(tiny.expected, [own], limit=tiny.limit, trial="").mismatch is not None
 
 
+def test_equal_integers_may_be_in_any_order() -> None:
+    inputs = "return [torch.randint(0, 1 << 16, (64, 512), dtype=torch.int32)]"
+    trial = pool_of(SOURCE.format(body="return torch.sort(x, -1)", inputs=inputs), 5).bases[0]
+    x = trial.arguments.leaves[0]
+    values, places = torch.sort(x.flip(-1), dim=-1, stable=True)
+    own = x.shape[-1] - 1 - places
+    assert (own != trial.expected.output.leaves[1]).any()
+    assert compare(trial.expected, [values, own], limit=trial.limit, trial="").mismatch is None
+    coarse = torch.sort(x >> 4, dim=-1, stable=True).indices
+    assert compare(trial.expected, [values, coarse], limit=trial.limit, trial="").mismatch is not None
+    assert compare(trial.expected, [values + 1, own], limit=trial.limit, trial="").mismatch is not None
+
+
 def test_whole_numbers_may_hang_on_roundings_to_half_precision() -> None:
     source = SOURCE.format(body="return x.bfloat16().argmax(-1)", inputs="return [torch.randn(512, 500)]")
     trials = pool_of(source, 5).draws[0].trials
