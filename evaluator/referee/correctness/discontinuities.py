@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -54,34 +54,29 @@ class Decisions:
     """True where so many whole numbers of an output hang on rounding that none is excused."""
 
 
-def look_for_ties(watched: Sequence[OutputWatch], perturbed: Perturbed, roundoff: float, draws: int) -> None:
-    """Mark whole numbers that change where inputs and parameters move to and fro by a roundoff."""
-    whole = {index: leaf for index, leaf in enumerate(watched) if leaf.scale is None}
-    found = {index: torch.zeros_like(leaf.exact, dtype=torch.bool) for index, leaf in whole.items()}
-    for draw in range(draws if whole else 0):
-        outputs = perturbed(roundoff if draw % 2 else -roundoff, 1 + draw // 2)
-        for index, leaf in whole.items():
-            if outputs[index].shape == leaf.exact.shape:
-                found[index] |= as_real(outputs[index]) != leaf.exact
-    for index, leaf in whole.items():
-        leaf.note_ties(found[index])
-
-
-def look_for_equal_integers(
-    watched: Sequence[OutputWatch], untied: Callable[[int], list[torch.Tensor] | None]
+def look_for_ties(
+    watched: Sequence[OutputWatch], moved: Iterable[list[torch.Tensor]], *, are_certain: bool = True
 ) -> None:
-    """Mark whole numbers that change where equal integers among the inputs are told apart at random."""
-    whole = {index: leaf for index, leaf in enumerate(watched) if leaf.scale is None}
-    found = {index: torch.zeros_like(leaf.exact, dtype=torch.bool) for index, leaf in whole.items()}
-    for draw in range(policy.ROUNDED_TIE_DRAWS if whole else 0):
-        outputs = untied(draw)
-        if outputs is None:
-            return
-        for index, leaf in whole.items():
+    """Mark whole numbers that differ in outputs for moved inputs.
+
+    If ties `are_certain`, an output with too many of them is ambiguous.
+    """
+    found = {index: torch.zeros_like(leaf.exact, dtype=torch.bool) for index, leaf in _whole(watched)}
+    for outputs in moved if found else ():
+        for index, leaf in _whole(watched):
             if outputs[index].shape == leaf.exact.shape:
                 found[index] |= as_real(outputs[index]) != leaf.exact
-    for index, leaf in whole.items():
-        leaf.note_ties(found[index], are_certain=False)
+    for index, leaf in _whole(watched):
+        leaf.note_ties(found[index], are_certain=are_certain)
+
+
+def to_and_fro(perturbed: Perturbed, roundoff: float, draws: int) -> Iterator[list[torch.Tensor]]:
+    """Outputs where inputs and parameters move by a roundoff, each time the other way."""
+    return (perturbed(roundoff if draw % 2 else -roundoff, 1 + draw // 2) for draw in range(draws))
+
+
+def _whole(watched: Sequence[OutputWatch]) -> list[tuple[int, OutputWatch]]:
+    return [(index, leaf) for index, leaf in enumerate(watched) if leaf.scale is None]
 
 
 def find_decisions(
@@ -175,7 +170,7 @@ class OutputWatch:
         """The output is floating and does not jump nearly everywhere."""
         return self.scale is not None and not self._too_many and self.exact.numel() > 0
 
-    def note_ties(self, mask: torch.Tensor, *, are_certain: bool = True) -> None:
+    def note_ties(self, mask: torch.Tensor, *, are_certain: bool) -> None:
         """Note whole numbers that tie, unless too many do; if `are_certain`, the output is ambiguous then."""
         both = self._changed | mask
         if _share(both) <= policy.MAX_TIES:

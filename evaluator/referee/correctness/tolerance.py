@@ -15,6 +15,7 @@ import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from typing import Final
 
 import torch
@@ -25,8 +26,8 @@ from kernelwright.evaluator.referee.correctness.discontinuities import (
     Decisions,
     OutputWatch,
     find_decisions,
-    look_for_equal_integers,
     look_for_ties,
+    to_and_fro,
 )
 from kernelwright.evaluator.referee.correctness.groups import (
     all_finite,
@@ -138,7 +139,7 @@ def _decisions(
     expected: Expected,
     call: Callable[..., Output],
     rounded: Callable[..., Output],
-    apart: Callable[[int], list[torch.Tensor] | None],
+    apart: Callable[[int], list[torch.Tensor]],
     trace: OpTrace,
     *,
     is_tiny: bool,
@@ -163,10 +164,12 @@ def _decisions(
         return rounded(roundoff, draw=draw).leaves
 
     ties = policy.TINY_TIE_ROUNDOFF if is_tiny else policy.TIE_ROUNDOFF
-    look_for_ties(watched, moved_and_rounded, ties, policy.ROUNDED_TIE_DRAWS)
+    look_for_ties(watched, to_and_fro(moved_and_rounded, ties, policy.ROUNDED_TIE_DRAWS))
     if trace.half is not None:
-        look_for_ties(watched, moved, 2 * torch.finfo(trace.half).eps, policy.HALF_TIE_DRAWS)
-    look_for_equal_integers(watched, apart)
+        coarse = 2 * torch.finfo(trace.half).eps
+        look_for_ties(watched, to_and_fro(moved, coarse, policy.HALF_TIE_DRAWS))
+    untied_outputs = takewhile(bool, map(apart, range(policy.ROUNDED_TIE_DRAWS)))
+    look_for_ties(watched, untied_outputs, are_certain=False)
     return find_decisions(watched, moved, decides=trace.decides, flips=trace.flips)
 
 

@@ -73,14 +73,14 @@ def has_integers(arguments: Arguments) -> bool:
     return any(_is_integer(leaf) for leaf in arguments.leaves)
 
 
-def untied(
-    reference: Reference, model: nn.Module, arguments: Arguments, draw: int
-) -> list[torch.Tensor] | None:
+def untied(reference: Reference, model: nn.Module, arguments: Arguments, draw: int) -> list[torch.Tensor]:
     """The outputs, rounded down, when no two integers among the inputs are equal.
 
-    Each is moved up by a thousandth at most. None where the reference takes no other numbers. Each draw is
-    another perturbation.
+    Each is moved up by a thousandth at most. Nothing where there are none, or the reference takes no other
+    numbers. Each draw is another perturbation.
     """
+    if not has_integers(arguments):
+        return []
     generator = torch.Generator(device=reference.device).manual_seed(20_261_127 + draw)
 
     def move(leaf: torch.Tensor) -> torch.Tensor:
@@ -93,7 +93,7 @@ def untied(
     try:
         output = reference.call(copied(model), moved)
     except ProblemError:
-        return None
+        return []
     return [leaf.floor() if leaf.is_floating_point() else leaf for leaf in output.leaves]
 
 
