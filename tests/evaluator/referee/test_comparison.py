@@ -225,6 +225,13 @@ def get_inputs():
 """
 
 
+def test_timed_calls_get_two_trials_of_few_terms():
+    pool = pool_of(LINEAR.format(dtype=""), 3)
+    pool.draw_unseen()
+    one, other = (trial.arguments.leaves[0] for trial in pool.unseen if trial.name == "few_terms")
+    assert not torch.equal(one, other)
+
+
 @pytest.mark.parametrize("dtype", ["", ".bfloat16()", ".half()"])
 def test_trials_of_few_terms_hold_no_zeros_and_tell_narrow_weights(dtype):
     source = LINEAR.format(dtype=dtype)
