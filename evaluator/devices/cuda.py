@@ -52,15 +52,16 @@ def _driver() -> ctypes.CDLL:
     return ctypes.CDLL("libcuda.so.1")
 
 
-def _check(code: int, action: str) -> None:
-    if code != 0:
-        _runtime().cudaGetLastError()  # or torch's next call reports it
-        raise RuntimeError(f"{action} failed: {_runtime().cudaGetErrorString(code).decode()}")
-
-
 # Any: arguments of ctypes.
 def _call(name: str, *arguments: Any) -> None:
-    _check(getattr(_runtime(), name)(*arguments), name)
+    """Call the runtime; raises RuntimeError where that fails."""
+    if code := getattr(_runtime(), name)(*arguments):
+        raise _failure(code, name)
+
+
+def _failure(code: int, action: str) -> RuntimeError:
+    _runtime().cudaGetLastError()  # or torch's next call reports it
+    return RuntimeError(f"{action} failed: {_runtime().cudaGetErrorString(code).decode()}")
 
 
 class _Span:
@@ -97,9 +98,9 @@ class CudaBlock:
         # torch's allocator keeps what it freed, and other referees come and go.
         torch.cuda.empty_cache()
         while code := _runtime().cudaMalloc(ctypes.byref(pointer), ctypes.c_size_t(size)):
-            _runtime().cudaGetLastError()
+            failure = _failure(code, f"allocating {size} bytes on the device")
             if code != _OUT_OF_MEMORY:
-                _check(code, f"allocating {size} bytes on the device")
+                raise failure
             if time.monotonic() > deadline:
                 raise torch.OutOfMemoryError(f"no {size} bytes to share are free on the device")
             time.sleep(0.2)
@@ -112,10 +113,7 @@ class CudaBlock:
 
     def descriptor(self) -> dict[str, Any]:
         handle = _IpcHandle()
-        _check(
-            _runtime().cudaIpcGetMemHandle(ctypes.byref(handle), ctypes.c_void_p(self._pointer)),
-            "cudaIpcGetMemHandle",
-        )
+        _call("cudaIpcGetMemHandle", ctypes.byref(handle), ctypes.c_void_p(self._pointer))
         return {"kind": "cuda_ipc", "size": self._size, "handle": bytes(handle).hex()}
 
     def fds(self) -> tuple[int, ...]:
@@ -128,10 +126,7 @@ class CudaBlock:
         if not pointer:
             return
         self.data = self.data.new_empty(0)
-        if self._owned:
-            _check(_runtime().cudaFree(pointer), "cudaFree")
-        else:
-            _check(_runtime().cudaIpcCloseMemHandle(pointer), "cudaIpcCloseMemHandle")
+        _call("cudaFree" if self._owned else "cudaIpcCloseMemHandle", pointer)
 
 
 class _Location(ctypes.Structure):
@@ -174,21 +169,15 @@ class DevicePages:
         _ask("cuMemGetAllocationGranularity", ctypes.byref(granule), ctypes.byref(properties), 0)
         self.size = -(-(size + policy.GUARD_SLACK) // granule.value) * granule.value
         self._reserved = self.size + 2 * policy.GUARD_BYTES
-        none = ctypes.c_uint64(0)
+        none, length = ctypes.c_uint64(0), ctypes.c_size_t(self.size)
         _ask("cuMemAddressReserve", ctypes.byref(base), ctypes.c_size_t(self._reserved), none, none, none)
         self._base, self._address = base.value, base.value + policy.GUARD_BYTES
         try:
-            _ask(
-                "cuMemCreate",
-                ctypes.byref(memory),
-                ctypes.c_size_t(self.size),
-                ctypes.byref(properties),
-                none,
-            )
+            _ask("cuMemCreate", ctypes.byref(memory), length, ctypes.byref(properties), none)
         except RuntimeError:
             self._free_addresses()
             raise
-        span = ctypes.c_uint64(self._address), ctypes.c_size_t(self.size)
+        span = ctypes.c_uint64(self._address), length
         try:
             _ask("cuMemMap", *span, none, memory, none)
         finally:
@@ -271,12 +260,8 @@ class CudaDevice:
             return PinnedBlock(fds[0], int(descriptor["size"]), _call)
         handle = _IpcHandle.from_buffer_copy(bytes.fromhex(descriptor["handle"]))
         pointer = ctypes.c_void_p()
-        _check(
-            _runtime().cudaIpcOpenMemHandle(
-                ctypes.byref(pointer), handle, ctypes.c_uint(_IPC_LAZY_PEER_ACCESS)
-            ),
-            "cudaIpcOpenMemHandle",
-        )
+        lazily = ctypes.c_uint(_IPC_LAZY_PEER_ACCESS)
+        _call("cudaIpcOpenMemHandle", ctypes.byref(pointer), handle, lazily)
         return CudaBlock(int(pointer.value or 0), int(descriptor["size"]), self.torch_device, owned=False)
 
     def guarded(self, size: int, edge: Edge) -> GuardedBlock | None:
@@ -321,11 +306,9 @@ class CudaDevice:
         return self._watch
 
     def free_bytes(self) -> int:
-        """Free device memory, as the driver counts it."""
         return torch.cuda.mem_get_info(self.torch_device)[0]
 
     def total_bytes(self) -> int:
-        """All the driver manages."""
         return torch.cuda.mem_get_info(self.torch_device)[1]
 
     def trim(self) -> None:
