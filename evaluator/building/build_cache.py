@@ -167,12 +167,8 @@ class BuildCache:
             write_whole(folder / "entry.json", entry.model_dump_json().encode(), sync=True)
             if entry.ok:
                 _sync(folder / "built.so")
-                (folder / "built.so").chmod(0o444)
-            target = self._folder(key)
-            target.parent.mkdir(exist_ok=True)
-            if not target.exists():
-                folder.rename(target)
-                _sync(target.parent)
+            self.put_in_place(folder, self._folder(key))
+            _sync(self._folder(key).parent)
             self._evict()
 
     @contextmanager

@@ -14,9 +14,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
+from kernelwright.evaluator.building import policy
 from kernelwright.evaluator.building.build_cache import BuildCache
 from kernelwright.evaluator.building.build_plan import OUTPUT, PRECOMPILABLE, BuildPlan
-from kernelwright.evaluator.building.lean_headers import policy
 from kernelwright.evaluator.building.lean_headers.lean_headers import LeanHeaders
 from kernelwright.evaluator.building.sandboxed_build import BuildSandbox
 from kernelwright.evaluator.schema.record import sha256_text
@@ -27,7 +27,7 @@ _SETTING: Final = re.compile(r"-(?:O|f|m|std=|g|pthread|D_GLIBCXX|DTORCH_API|isy
 
 
 class PrecompiledHeaders:
-    """The precompiled headers of one set of lean headers; usable from any thread."""
+    """Those of one set of lean headers; usable from any thread."""
 
     def __init__(self, lean: LeanHeaders, cache: BuildCache) -> None:
         self._lean = lean
@@ -38,7 +38,8 @@ class PrecompiledHeaders:
     def folder_for(self, command: tuple[str, ...], sandbox: BuildSandbox) -> Path | None:
         """The folder to search first for a compile command; None while precompiling does not pay."""
         clang = self._lean.toolchain.cxx.is_clang
-        if clang and _brings_macros(command):
+        macros = (word for word in command if word.startswith(("-D", "-U")))
+        if clang and not all(map(_OWN_MACRO.match, macros)):
             return None  # clang would not notice that they change the header
         settings = (*_settings(command), *(_CLANG_FLAGS if clang else ()))
         key = sha256_text("\0".join(settings))[:24]
@@ -68,19 +69,12 @@ class PrecompiledHeaders:
             made.parent.mkdir()
             # Beside the precompiled one, because a later include looks for the header itself.
             shutil.copyfile(header, staged / PRECOMPILABLE)
-            if not sandbox.run(plan, made, timeout_s=policy.PREPARE_S, workers=1).ok:
+            if not sandbox.run(plan, made, timeout_s=policy.PREPARE_S, workers=1).entry.ok:
                 made.unlink()  # the folder without it marks the failure, and is not tried again
             self._cache.put_in_place(staged, folder)
 
 
 def _settings(command: tuple[str, ...]) -> tuple[str, ...]:
     """The compiler and the flags a precompiled header depends on, which a candidate's macros are not."""
-    kept = [command[0]]
-    for before, word in pairwise(command):
-        if _SETTING.match(word) or before == "-isystem":
-            kept.append(word)
-    return tuple(kept)
-
-
-def _brings_macros(command: tuple[str, ...]) -> bool:
-    return any(word.startswith(("-D", "-U")) and not _OWN_MACRO.match(word) for word in command)
+    pairs = pairwise(command)
+    return (command[0], *(word for last, word in pairs if _SETTING.match(word) or last == "-isystem"))
