@@ -90,11 +90,7 @@ class Builder:
 
     @cached_property
     def toolchain(self) -> Toolchain:
-        """Compilers, headers and libraries of this machine.
-
-        Raises:
-            MachineError: no compiler or no torch.
-        """
+        """Compilers, headers and libraries of this machine; raises what `find_toolchain` raises."""
         with self._guard:
             return find_toolchain()
 

@@ -78,11 +78,7 @@ class _Literals:
         return cls(assigned)
 
     def value(self, node: ast.expr) -> Any:  # Any: whatever Python literals may be
-        """Return the value of an expression.
-
-        Raises:
-            _Unpredictable: it is no literal, or too large.
-        """
+        """Return the value of an expression; raises _Unpredictable where it is no literal, or too large."""
         self.steps += 1
         if self.steps > MAX_PREDICTION_STEPS:
             raise _Unpredictable

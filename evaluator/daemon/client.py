@@ -88,11 +88,7 @@ def _asked(endpoint: Endpoint, request: Describe | Stop) -> DaemonStatus | None:
 
 
 def _replies(connection: Connection, request: Request) -> Iterator[Reply]:
-    """The replies to a request.
-
-    Raises:
-        DaemonGone: the daemon ended before the last of them.
-    """
+    """The replies to a request; raises DaemonGone where the daemon ends before the last of them."""
     try:
         send(connection, request)
         while True:
@@ -102,11 +98,7 @@ def _replies(connection: Connection, request: Request) -> Iterator[Reply]:
 
 
 def _connected(endpoint: Endpoint, cache: Path) -> Connection:
-    """A connection to the daemon, which is started if need be.
-
-    Raises:
-        DaemonGone: it does not start.
-    """
+    """A connection to the daemon, started if need be; raises DaemonGone where it does not start."""
     with suppress(DaemonGone):
         return endpoint.connect()
     with endpoint.starting(START_S) as is_ours:

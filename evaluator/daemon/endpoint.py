@@ -81,11 +81,7 @@ class Endpoint:
             os.close(descriptor)
 
     def connect(self) -> Connection:
-        """Connect, and prove to each other who we are.
-
-        Raises:
-            DaemonGone: nobody answers, or not as ours would.
-        """
+        """Connect, and prove to each other who we are; raises DaemonGone where nobody of ours answers."""
         try:
             with _open_folder() as folder, socket.socket(socket.AF_UNIX) as end:
                 secret = (folder / f"{self.name}.key").read_bytes()

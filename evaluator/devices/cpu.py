@@ -90,11 +90,7 @@ class HostPages:
     alignment = policy.GUARD_ALIGNMENT["cpu"]
 
     def __init__(self, size: int) -> None:
-        """Map pages for `size` bytes.
-
-        Raises:
-            OSError: there is no memory, or no address space.
-        """
+        """Map pages for `size` bytes; raises OSError where there is no memory or address space."""
         self.size = -(-(size + policy.GUARD_SLACK) // mmap.PAGESIZE) * mmap.PAGESIZE
         self._reserved = ctypes.c_size_t(self.size + 2 * policy.GUARD_BYTES)
         flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS

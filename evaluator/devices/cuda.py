@@ -87,11 +87,7 @@ class CudaBlock:
 
     @classmethod
     def create(cls, size: int, device: torch.device, *, wait_s: float) -> CudaBlock:
-        """New zeroed device memory, no part of a larger allocation.
-
-        Raises:
-            torch.OutOfMemoryError: there is not as much, for so many seconds.
-        """
+        """New zeroed memory, no part of a larger allocation; raises OutOfMemoryError after `wait_s`."""
         size = -(-size // _GRANULE) * _GRANULE
         pointer = ctypes.c_void_p()
         deadline = time.monotonic() + wait_s
@@ -157,11 +153,7 @@ class DevicePages:
     alignment = policy.GUARD_ALIGNMENT["cuda"]
 
     def __init__(self, size: int, device: torch.device) -> None:
-        """Map pages for `size` bytes.
-
-        Raises:
-            RuntimeError: the driver has no memory or no such calls.
-        """
+        """Map pages for `size` bytes; raises RuntimeError where the driver has no memory or no such calls."""
         self._device = device
         here = _Location(1, device.index)  # CU_MEM_LOCATION_TYPE_DEVICE
         properties = _Properties(1, 0, here)  # CU_MEM_ALLOCATION_TYPE_PINNED
@@ -199,11 +191,7 @@ class DevicePages:
 
 # Any: arguments of ctypes.
 def _ask(name: str, *arguments: Any) -> None:
-    """Call the driver.
-
-    Raises:
-        RuntimeError: it refuses, or is too old to know the call.
-    """
+    """Call the driver; raises RuntimeError where it refuses, or is too old to know the call."""
     call = getattr(_driver(), name, None)
     code = call(*arguments) if call is not None else -1
     if code:
@@ -233,11 +221,7 @@ class CudaDevice:
     """One GPU."""
 
     def __init__(self, name: str) -> None:
-        """Make its context.
-
-        Raises:
-            torch.OutOfMemoryError: its memory is full, for half a minute.
-        """
+        """Make its context; raises torch.OutOfMemoryError where its memory is full for half a minute."""
         device = torch.device(name)
         self.torch_device = torch.device("cuda", device.index or 0)
         _enter(self.torch_device)

@@ -56,11 +56,7 @@ _writer: _Writer | None = None
 
 
 def begin(path: Path) -> None:
-    """Write spans to a file from now on.
-
-    Raises:
-        OSError: it cannot be written.
-    """
+    """Write spans to a file from now on; raises OSError where it cannot be written."""
     global _writer  # noqa: PLW0603 - a trace is of the whole process, as a log is
     _writer = _Writer(path)
 

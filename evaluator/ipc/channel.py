@@ -77,11 +77,7 @@ class Channel:
             raise ChannelClosed(f"the other side is gone: {error}") from error
 
     def receive(self, timeout_s: float | None = None, *, with_fds: bool = False) -> JsonObject:
-        """Next message.
-
-        Raises:
-            ChannelClosed, ChannelGarbled, ChannelTimeout: as their names say.
-        """
+        """Receive the next message; raises ChannelClosed, ChannelGarbled or ChannelTimeout."""
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         scanned = 0
         while (end := self._buffer.find(b"\n", scanned)) < 0:
@@ -147,11 +143,7 @@ class Channel:
 
 
 def encoded(message: JsonObject) -> bytes:
-    """One line of JSON.
-
-    Raises:
-        ChannelGarbled: it would be too long or too deep.
-    """
+    """One line of JSON; raises ChannelGarbled where it would be too long or too deep."""
     try:
         data = json.dumps(message, separators=(",", ":")).encode()
     except (ValueError, RecursionError) as error:

@@ -21,6 +21,7 @@ import sys
 import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import torch
@@ -89,10 +90,12 @@ class _Variation:
 
     def __init__(self, seed: int) -> None:
         self._noise = _Noise(seed)
-        self._filled: dict[int, weakref.ref[torch.Tensor]] = {}
+        self.filled: dict[int, weakref.ref[torch.Tensor]] = {}
+        """Tensors of one number, by their identity."""
+        self.unfilled: dict[int, weakref.ref[torch.Tensor]] = {}
+        """Tensors of what happens to lie there, which says nothing and differs between processes."""
         self._made: dict[int, weakref.ref[torch.Tensor]] = {}
         """Parameters by where their values lie."""
-        self._unfilled: dict[int, weakref.ref[torch.Tensor]] = {}
         self._initialising = False
         self._patches: list[tuple[Any, str, Any]] = []
 
@@ -168,31 +171,22 @@ class _Variation:
 
         return reset
 
-    def factory(self, original: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
-        """`torch.ones` and kin: the tensor is remembered in case it becomes a parameter."""
+    @staticmethod
+    def factory(
+        made: dict[int, weakref.ref[torch.Tensor]], original: Callable[..., torch.Tensor]
+    ) -> Callable[..., torch.Tensor]:
+        """`torch.ones`, `torch.empty` and kin: a tensor is remembered in case it becomes a parameter."""
 
         def make(*args: Any, **kwargs: Any) -> torch.Tensor:
             tensor = original(*args, **kwargs)
             if not torch.compiler.is_compiling():
-                self._filled[id(tensor)] = weakref.ref(tensor)
-            return tensor
-
-        return make
-
-    def allocator(self, original: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
-        """`torch.empty` and kin: what happens to lie there says nothing, and differs between processes."""
-
-        def make(*args: Any, **kwargs: Any) -> torch.Tensor:
-            tensor = original(*args, **kwargs)
-            if not torch.compiler.is_compiling():
-                self._unfilled[id(tensor)] = weakref.ref(tensor)
+                made[id(tensor)] = weakref.ref(tensor)
             return tensor
 
         return make
 
     def _is_unfilled(self, data: torch.Tensor | None) -> bool:
-        remembered = self._unfilled.get(id(data))
-        if data is None or remembered is None or remembered() is not data:
+        if data is None or not _is_among(self.unfilled, data):
             return False
         return data.is_inference() or data._version == 0
 
@@ -205,10 +199,10 @@ class _Variation:
 
         def new(cls: Any, data: Any = None, requires_grad: bool = True) -> nn.Parameter:
             made = original(cls, data, requires_grad)
-            remembered = self._filled.get(id(data))
-            is_filled = remembered is not None and remembered() is data
             is_telling = requires_grad and not self._is_unfilled(data)
-            if is_filled or (is_telling and _is_constant(made) and float(made.detach().flatten()[0]) != 0):
+            if _is_among(self.filled, data) or (
+                is_telling and _is_constant(made) and float(made.detach().flatten()[0]) != 0
+            ):
                 self._noise.vary(made)
             elif is_telling and _is_pattern(made):
                 self._noise.vary(made, _PATTERN)
@@ -219,6 +213,11 @@ class _Variation:
             return made
 
         return new
+
+
+def _is_among(made: dict[int, weakref.ref[torch.Tensor]], data: Any) -> bool:
+    remembered = made.get(id(data))
+    return remembered is not None and remembered() is data
 
 
 def _is_plain(tensor: torch.Tensor) -> bool:
@@ -286,14 +285,15 @@ def varied_constants(seed: int) -> Iterator[None]:
     """While active, parameters and running statistics that would start as constants get noise instead."""
     variation = _Variation(seed)
     factories = ("ones", "zeros", "full", "ones_like", "zeros_like", "full_like")
+    allocators = ("empty", "empty_like", "empty_strided")
     with torch.device("cpu"):
         # Torch notes once, at first use, what obeys a device context: it must not note the patches.
         torch.empty(0)
     try:
         initialisers = ("ones_", "zeros_", "constant_", "eye_", "dirac_")
         variation.patch(nn.init, initialisers, variation.initialiser)
-        variation.patch(torch, factories, variation.factory)
-        variation.patch(torch, ("empty", "empty_like", "empty_strided"), variation.allocator)
+        variation.patch(torch, factories, partial(variation.factory, variation.filled))
+        variation.patch(torch, allocators, partial(variation.factory, variation.unfilled))
         variation.patch(nn.Parameter, ("__new__",), variation.parameter)
         variation.patch(torch.Tensor, ("fill_", "zero_"), variation.filler)
         variation.patch(nn.Module, ("register_buffer",), variation.registration)

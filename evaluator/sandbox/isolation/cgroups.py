@@ -135,11 +135,7 @@ class ControlGroup:
                 (folder / "cgroup.procs").write_text(str(pid))
 
     def freeze(self) -> None:
-        """Stop every task and wait until all have stopped.
-
-        Raises:
-            TimeoutError: a task did not stop in time.
-        """
+        """Stop every task and wait until all have stopped; raises TimeoutError where one does not in time."""
         if freezer := self.freezer:
             freezer.control.write_text(freezer.stop)
             self._await(freezer.state, freezer.stopped)

@@ -53,11 +53,7 @@ def abi() -> int:
 
 
 def check_targets(binds: tuple[Bind, ...]) -> None:
-    """Refuse binds that show a path elsewhere.
-
-    Raises:
-        ConfigError: only bubblewrap can move a path.
-    """
+    """Refuse binds that show a path elsewhere, which only bubblewrap can: raises ConfigError."""
     for bind in binds:
         if bind.target is not None and bind.target.resolve() != bind.source.resolve():
             raise ConfigError(f"only the bubblewrap sandbox can show {bind.source} at {bind.target}")

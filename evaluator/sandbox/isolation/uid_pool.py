@@ -24,11 +24,7 @@ class UidLease:
 
     @classmethod
     def take(cls) -> Self:
-        """Take any uid that no sandbox on this machine holds.
-
-        Raises:
-            MachineError: all are taken.
-        """
+        """Take any uid that no sandbox on this machine holds; raises MachineError where all are taken."""
         first = random.SystemRandom().randrange(len(UIDS))
         for offset in range(len(UIDS)):
             uid = UIDS[(first + offset) % len(UIDS)]

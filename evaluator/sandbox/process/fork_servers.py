@@ -35,11 +35,7 @@ class OpenNamespaces:
     """Namespaces of a process that are not this process's own."""
 
     def __init__(self, pid: int) -> None:
-        """Open them, after the process itself.
-
-        Raises:
-            MachineError: it may not be looked at, or is gone.
-        """
+        """Open them, after the process itself; raises MachineError where that is gone or closed to us."""
         self.flags, self.files = 0, list[int]()
         try:
             self.files.append(os.pidfd_open(pid))

@@ -98,11 +98,7 @@ class Launcher:
                 self._lock.notify_all()
 
     def close(self) -> None:
-        """Kill every sandbox.
-
-        Raises:
-            MachineError: a process cannot be killed; all others have been.
-        """
+        """Kill every sandbox; raises MachineError after the last where one of them cannot be killed."""
         with self._lock:
             if self._closed:
                 return

@@ -99,11 +99,7 @@ def start_program(
     *,
     output: int,
 ) -> tuple[SandboxProcesses, int | None]:
-    """Have `init` start the program, or a fork server; also returns the user it runs as.
-
-    Raises:
-        MachineError: it did not start.
-    """
+    """Have `init` or a fork server start the program; also returns its user. Raises MachineError."""
     deadline = time.monotonic() + START_S
     policy = request.policy
     hello = _expect(resources.control, "hello", capture, deadline)
