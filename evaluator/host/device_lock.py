@@ -126,15 +126,8 @@ class DeviceLock:
 
     def restore(self, held: Hold) -> None:
         """Go back to what was held before."""
-        match held:
-            case "":
-                self.release()
-            case "shared":
-                self.share()
-            case "alone":
-                self.hold_alone()
-            case "tools":
-                self.hold_for_tools()
+        claims = {"shared": self.share, "alone": self.hold_alone, "tools": self.hold_for_tools}
+        claims.get(held, self.release)()
 
     def close(self) -> None:
         """Release and forget."""

@@ -42,20 +42,10 @@ def find_bubblewrap() -> Bubblewrap | None:
     return Bubblewrap(Path(found), frozenset(re.findall(r"--[a-z0-9-]+", answer.stdout)))
 
 
-@dataclass(frozen=True, slots=True)
-class Descriptors:
-    """Descriptors that bubblewrap reads and writes while it starts."""
-
-    passwd: int
-    group: int
-    information: int
-    """For the pid of the program inside."""
-
-
 def arguments(
-    program: Bubblewrap, policy: SandboxPolicy, uid: int | None, descriptors: Descriptors
+    program: Bubblewrap, policy: SandboxPolicy, uid: int | None, *, passwd: int, group: int, information: int
 ) -> list[str]:
-    """All arguments before the command.
+    """All arguments before the command; two descriptors are read, and the program's pid is written to one.
 
     With a `uid` (under root) there is no user namespace: the program inside keeps the three capabilities it
     needs to become that user, then drops them.
@@ -83,9 +73,9 @@ def arguments(
             str(bind.source),
             str(bind.target or bind.source),
         ]
-    for descriptor, target in ((descriptors.passwd, "/etc/passwd"), (descriptors.group, "/etc/group")):
+    for descriptor, target in ((passwd, "/etc/passwd"), (group, "/etc/group")):
         words += ["--perms", "0644", "--ro-bind-data", str(descriptor), target]
-    words += ["--info-fd", str(descriptors.information)]
+    words += ["--info-fd", str(information)]
     words += _devices(policy)
     return [*words, "--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/"]
 

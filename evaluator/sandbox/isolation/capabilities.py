@@ -8,16 +8,11 @@ from functools import cache
 from types import MappingProxyType
 from typing import Final
 
+from kernelwright.evaluator.sandbox import policy
 from kernelwright.evaluator.sandbox.isolation import landlock_tier, seccomp
 from kernelwright.evaluator.sandbox.isolation.bubblewrap import find_bubblewrap
 from kernelwright.evaluator.sandbox.isolation.cgroups import hierarchies
 from kernelwright.evaluator.sandbox.isolation.sandbox_policy import SandboxPolicy, SandboxProbe, TierProbe
-from kernelwright.evaluator.sandbox.policy import (
-    PROBE_FILE_BYTES,
-    PROBE_MEMORY_BYTES,
-    PROBE_PROCESSES,
-    PROBE_S,
-)
 from kernelwright.evaluator.sandbox.process.launcher import Launcher
 from kernelwright.evaluator.sandbox.process.sandboxed_process import SandboxedProcess
 from kernelwright.evaluator.sandbox.process.startup import gives_users
@@ -114,16 +109,16 @@ def _probe_confined(launcher: Launcher) -> TierProbe:
 
 
 def _try(launcher: Launcher, tier: SandboxTier) -> SandboxedProcess:
-    policy = SandboxPolicy(
+    bounds = SandboxPolicy(
         tier=tier,
-        memory_bytes=PROBE_MEMORY_BYTES,
-        processes=PROBE_PROCESSES,
-        file_bytes=PROBE_FILE_BYTES,
-        scratch_bytes=PROBE_FILE_BYTES,
+        memory_bytes=policy.PROBE_MEMORY_BYTES,
+        processes=policy.PROBE_PROCESSES,
+        file_bytes=policy.PROBE_FILE_BYTES,
+        scratch_bytes=policy.PROBE_FILE_BYTES,
         environment={},
     )
-    trial = launcher.start((sys.executable, "-I", "-c", "print('fine')"), policy)
-    ended = trial.wait(PROBE_S) or trial.kill()
+    trial = launcher.start((sys.executable, "-I", "-c", "print('fine')"), bounds)
+    ended = trial.wait(policy.PROBE_S) or trial.kill()
     if ended.returncode != 0 or trial.output() != "fine\n":
         raise MachineError(f"a trial program {ended.reason}: {trial.output().strip() or 'no output'}")
     return trial

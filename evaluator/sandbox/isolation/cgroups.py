@@ -136,9 +136,16 @@ class ControlGroup:
 
     def freeze(self) -> None:
         """Stop every task and wait until all have stopped; raises TimeoutError where one does not in time."""
-        if freezer := self.freezer:
-            freezer.control.write_text(freezer.stop)
-            self._await(freezer.state, freezer.stopped)
+        if (freezer := self.freezer) is None:
+            return
+        freezer.control.write_text(freezer.stop)
+        deadline = time.monotonic() + FREEZE_S
+        pause = 0.00005
+        while freezer.stopped not in freezer.state.read_text():
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{freezer.state} did not say {freezer.stopped!r} within {FREEZE_S} s")
+            time.sleep(pause)
+            pause = min(0.01, pause * 2)
 
     def thaw(self) -> None:
         if freezer := self.freezer:
@@ -158,15 +165,6 @@ class ControlGroup:
         """Kill the rest and remove the groups; False when a process does not die."""
         gone = [cleanup.remove_cgroup(str(folder)) for folder in reversed(self._folders)]
         return all(gone)
-
-    def _await(self, file: Path, text: str) -> None:
-        deadline = time.monotonic() + FREEZE_S
-        pause = 0.00005
-        while text not in file.read_text():
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"{file} did not say {text!r} within {FREEZE_S} s")
-            time.sleep(pause)
-            pause = min(0.01, pause * 2)
 
 
 NO_GROUP: Final = ControlGroup(Hierarchies(), "")

@@ -40,6 +40,7 @@ class SandboxResources:
 
     control: ControlChannel
     """To `init`, or to who waits for a program that it did not start."""
+    capture: OutputCapture
     init: ControlChannel | None = None
     """To `init` where it did not start the program; it ends all that is left once this is closed."""
     group: ControlGroup = NO_GROUP
@@ -88,7 +89,6 @@ class SandboxedProcess:
         self,
         processes: SandboxProcesses,
         resources: SandboxResources,
-        capture: OutputCapture,
         *,
         policy: SandboxPolicy,
         report: SandboxReport,
@@ -101,7 +101,7 @@ class SandboxedProcess:
         """Namespaces around it: `user`, `mount`, `pid`, `net`, `ipc`, `uts`, `cgroup`."""
         self._processes = processes
         self._resources = resources
-        self._capture = capture
+        self._capture = resources.capture
         self._policy = policy
         self._on_end = on_end
         self._lock = threading.Lock()
