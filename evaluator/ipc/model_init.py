@@ -39,6 +39,8 @@ _PATTERN = "pattern"
 """Name under which tensors of two numbers are counted."""
 _REGULAR = "regular"
 """Name for tensors in order or of equal rows, such as steps from 1 to 16 for each of many channels."""
+_Remembered = dict[int, weakref.ref[torch.Tensor]]
+"""Tensors by their identity, or by where their values lie."""
 
 
 def seed_everything(seed: int) -> None:
@@ -48,6 +50,14 @@ def seed_everything(seed: int) -> None:
     numpy: Any = sys.modules.get("numpy")
     if numpy is not None:
         numpy.random.seed(seed % _NUMPY_SEEDS)
+
+
+def apply_math(math: str) -> None:
+    """Allow reduced-precision matrix products only where the policy does."""
+    reduced = math != "fp32"
+    torch.set_float32_matmul_precision("high" if reduced else "highest")
+    torch.backends.cuda.matmul.allow_tf32 = reduced
+    torch.backends.cudnn.allow_tf32 = reduced
 
 
 class _Noise:
@@ -63,9 +73,8 @@ class _Noise:
             return
         constant = float(tensor.detach().flatten()[0])
         key = (tuple(tensor.shape), constant, name)
-        text = f"{self._seed}:{key}:{self._drawn[key]}"
+        digest = hashlib.sha256(f"{self._seed}:{key}:{self._drawn[key]}".encode()).digest()
         self._drawn[key] += 1
-        digest = hashlib.sha256(text.encode()).digest()
         generator = torch.Generator().manual_seed(int.from_bytes(digest[:7], "little"))
         noise = torch.rand(tuple(tensor.shape), generator=generator, dtype=torch.float32, device="cpu") - 0.5
         with torch.no_grad():
@@ -90,12 +99,11 @@ class _Variation:
 
     def __init__(self, seed: int) -> None:
         self._noise = _Noise(seed)
-        self.filled: dict[int, weakref.ref[torch.Tensor]] = {}
-        """Tensors of one number, by their identity."""
-        self.unfilled: dict[int, weakref.ref[torch.Tensor]] = {}
-        """Tensors of what happens to lie there, which says nothing and differs between processes."""
-        self._made: dict[int, weakref.ref[torch.Tensor]] = {}
-        """Parameters by where their values lie."""
+        self.filled: _Remembered = {}
+        """Tensors of one number."""
+        self.unfilled: _Remembered = {}
+        """Tensors of what happens to lie there, which differs between processes."""
+        self._parameters: _Remembered = {}
         self._initialising = False
         self._patches: list[tuple[Any, str, Any]] = []
 
@@ -142,7 +150,7 @@ class _Variation:
 
     def _is_parameter(self, tensor: torch.Tensor) -> bool:
         try:
-            remembered = self._made.get(tensor.data_ptr())
+            remembered = self._parameters.get(tensor.data_ptr())
         except (RuntimeError, ValueError):
             return False  # some tensors lie nowhere: sparse, batched, lazy ones
         parameter = remembered() if remembered is not None else None
@@ -172,9 +180,7 @@ class _Variation:
         return reset
 
     @staticmethod
-    def factory(
-        made: dict[int, weakref.ref[torch.Tensor]], original: Callable[..., torch.Tensor]
-    ) -> Callable[..., torch.Tensor]:
+    def factory(made: _Remembered, original: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
         """`torch.ones`, `torch.empty` and kin: a tensor is remembered in case it becomes a parameter."""
 
         def make(*args: Any, **kwargs: Any) -> torch.Tensor:
@@ -209,13 +215,13 @@ class _Variation:
             elif is_telling and _is_regular(made):
                 self._noise.vary(made, _REGULAR)
             if made.layout is torch.strided and not made.is_meta:
-                self._made[made.data_ptr()] = weakref.ref(made)
+                self._parameters[made.data_ptr()] = weakref.ref(made)
             return made
 
         return new
 
 
-def _is_among(made: dict[int, weakref.ref[torch.Tensor]], data: Any) -> bool:
+def _is_among(made: _Remembered, data: Any) -> bool:
     remembered = made.get(id(data))
     return remembered is not None and remembered() is data
 
