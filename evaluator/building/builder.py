@@ -9,7 +9,6 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -86,7 +85,6 @@ class Builder:
         self._full_slots = threading.BoundedSemaphore(_full_jobs(self._workers))
         self._guard = threading.Lock()
         self._preparing = False
-        self._running: dict[str, Future[Compiled]] = {}
 
     @cached_property
     def toolchain(self) -> Toolchain:
@@ -200,7 +198,7 @@ class Builder:
         spent_s = cpu_s = 0.0
         for headers in tiers:
             plan = plan_with(headers=headers)
-            done = self._once(plan, headers, pending)
+            done = self._find_or_build(plan, headers, pending)
             spent_s += done.seconds
             cpu_s += done.cpu_s
             if not done.entry.retry:
@@ -231,28 +229,8 @@ class Builder:
             suspect=library is not None and plan.tier == "lean" and is_library_suspect(library),
         )
 
-    def _once(self, plan: BuildPlan, headers: HeaderSet, pending: _Waiting) -> Compiled:
-        """Build a plan, or share the result of the thread that is building it."""
-        with self._guard:
-            running = self._running.get(plan.key)
-            is_first = running is None
-            running = running or Future()
-            self._running[plan.key] = running
-        if not is_first:
-            with pending.waiting():
-                return replace(running.result(), cached=True, seconds=0.0, cpu_s=0.0)
-        try:
-            done = self._find_or_build(plan, headers, pending)
-            running.set_result(done)
-            return done
-        except BaseException as error:
-            running.set_exception(error)
-            raise
-        finally:
-            with self._guard:
-                del self._running[plan.key]
-
     def _find_or_build(self, plan: BuildPlan, headers: HeaderSet, pending: _Waiting) -> Compiled:
+        """Take a build from the cache, where another thread or process may be about to put it."""
         key = plan.key
         found = self._cache.find(key)
         if found is None:

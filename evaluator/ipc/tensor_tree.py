@@ -163,17 +163,12 @@ def same_structure(left: Tree, right: Tree) -> bool:
         case "tensor":
             return True
         case "list" | "tuple":
-            return len(left["v"]) == len(right["v"]) and all(
-                same_structure(a, b) for a, b in zip(left["v"], right["v"], strict=True)
-            )
+            ours, theirs = ({str(at): item for at, item in enumerate(tree["v"])} for tree in (left, right))
         case "dict" | "namespace":
-            ours = {str(key): item for key, item in left["v"]}
-            theirs = {str(key): item for key, item in right["v"]}
-            return ours.keys() == theirs.keys() and all(
-                same_structure(ours[key], theirs[key]) for key in ours
-            )
+            ours, theirs = ({str(key): item for key, item in tree["v"]} for tree in (left, right))
         case _:
             return bool(left == right)
+    return ours.keys() == theirs.keys() and all(same_structure(ours[key], theirs[key]) for key in ours)
 
 
 def leaf_paths(tree: Tree, prefix: str = "") -> list[str]:
@@ -182,14 +177,9 @@ def leaf_paths(tree: Tree, prefix: str = "") -> list[str]:
         case "tensor":
             return [prefix]
         case "list" | "tuple":
-            return [
-                path
-                for index, item in enumerate(tree["v"])
-                for path in leaf_paths(item, f"{prefix}[{index}]")
-            ]
+            parts = list(enumerate(tree["v"]))
         case "dict" | "namespace":
-            return [
-                path for key, item in tree["v"] for path in leaf_paths(item, f"{prefix}[{key.get('v')!r}]")
-            ]
+            parts = [(key.get("v"), item) for key, item in tree["v"]]
         case _:
             return []
+    return [path for name, item in parts for path in leaf_paths(item, f"{prefix}[{name!r}]")]

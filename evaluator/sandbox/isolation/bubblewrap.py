@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from kernelwright.evaluator.sandbox.isolation.mounts import python_binds, system_binds, system_links
-from kernelwright.evaluator.sandbox.isolation.sandbox_policy import Bind, SandboxPolicy
+from kernelwright.evaluator.sandbox.isolation.sandbox_policy import SandboxPolicy
 from kernelwright.evaluator.sandbox.policy import BUBBLEWRAP_S
 
 USER_NAME: Final = "sandbox"
@@ -65,7 +65,8 @@ def arguments(
     words += _scratch(program, "/tmp", policy.scratch_bytes)
     words += _scratch(program, "/dev/shm", policy.scratch_bytes)
     binds = (*system_binds(devices=bool(policy.devices)), *python_binds(), *policy.binds)
-    ordered = _ordered(binds)
+    by_target = {bind.target or bind.source: bind for bind in binds}
+    ordered = [by_target[target] for target in sorted(by_target, key=lambda target: target.parts)]
     words += _parents(["/etc/passwd", *(str(bind.target or bind.source) for bind in ordered)])
     for bind in ordered:
         words += [
@@ -111,8 +112,3 @@ def _devices(policy: SandboxPolicy) -> Iterator[str]:
         yield from ("--dev-bind", str(device), str(device))
     if policy.devices:
         yield from ("--ro-bind-try", "/proc/driver/nvidia", "/proc/driver/nvidia")
-
-
-def _ordered(binds: tuple[Bind, ...]) -> list[Bind]:
-    by_target = {bind.target or bind.source: bind for bind in binds}
-    return [by_target[target] for target in sorted(by_target, key=lambda target: target.parts)]

@@ -284,15 +284,13 @@ class SandboxedProcess:
         ended = f"ended by {signal_name(number)}" if number else f"exited with {returncode}"
         killed = self._status is None or (self._killed_for and number == signal.SIGKILL)
         out_of_memory, reason = self._over_memory, self._killed_for if killed else ended
+        bounds_data = not self._resources.group.bounds_memory and not self._policy.devices
         limit = f"the limit of {self._policy.memory_bytes} bytes of memory"
         if kills:
             out_of_memory, reason = True, f"{ended}; {limit} killed {kills} processes (counted by the kernel)"
-        elif returncode and self._limits_data_size() and OUT_OF_MEMORY_TEXTS.search(self._capture.text()):
+        elif returncode and bounds_data and OUT_OF_MEMORY_TEXTS.search(self._capture.text()):
             out_of_memory, reason = True, f"{ended}; it complained of {limit} (guessed from its output)"
         return ExitReport(returncode, number, out_of_memory, reason or "ended")
-
-    def _limits_data_size(self) -> bool:
-        return not self._resources.group.bounds_memory and not self._policy.devices
 
 
 def _hanging(pid: int) -> str:

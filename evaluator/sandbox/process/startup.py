@@ -195,10 +195,9 @@ def _user(resources: SandboxResources, policy: SandboxPolicy, features: frozense
     if resources.lease is None:
         return None
     if policy.tier is SandboxTier.CONFINED and "mount" not in features:
-        reachable = not any(
-            landlock_tier.closed_ancestor(bind.source) for bind in landlock_tier.visible(policy)
-        )
-        return resources.lease.uid if reachable else None
+        sources = (bind.source for bind in landlock_tier.visible(policy))
+        if any(map(landlock_tier.closed_ancestor, sources)):
+            return None
     return resources.lease.uid
 
 
