@@ -14,7 +14,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from kernelwright.evaluator.ipc.policy import MAX_DEPTH, MAX_FDS, MAX_MESSAGE_BYTES
+from kernelwright.evaluator.ipc.policy import MAX_DEPTH, MAX_FDS, MAX_MESSAGE_BYTES, SEND_S
 
 # Any: free-form JSON; `messages.decode` checks every field.
 JsonObject = dict[str, Any]
@@ -50,7 +50,7 @@ class Channel:
         """Take over an inherited descriptor."""
         return cls(socket.socket(fileno=fd))
 
-    def send(self, message: JsonObject, fds: Sequence[int] = (), *, timeout_s: float = 30.0) -> None:
+    def send(self, message: JsonObject, fds: Sequence[int] = ()) -> None:
         """Send one message, with descriptors riding on its first byte.
 
         Raises:
@@ -58,12 +58,12 @@ class Channel:
             ChannelGarbled: the other side could not receive it.
             ChannelTimeout: the other side does not read.
         """
-        self.send_line(encoded(message), fds, timeout_s=timeout_s)
+        self.send_line(encoded(message), fds)
 
-    def send_line(self, line: bytes, fds: Sequence[int] = (), *, timeout_s: float = 30.0) -> None:
+    def send_line(self, line: bytes, fds: Sequence[int] = ()) -> None:
         """Send what `encoded` gave, where encoding must not take time; raises what `send` does."""
         data = memoryview(line)
-        deadline = time.monotonic() + timeout_s
+        deadline = time.monotonic() + SEND_S
         try:
             if fds:
                 self._wait(select.POLLOUT, deadline)
