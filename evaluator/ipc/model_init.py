@@ -107,12 +107,12 @@ class _Variation:
         self._initialising = False
         self._patches: list[tuple[Any, str, Any]] = []
 
-    def patch(self, owner: Any, names: tuple[str, ...], make: Callable[[Any], Any]) -> None:
-        """Wrap functions of a module or class until `undo`."""
+    def patch(self, owner: Any, names: tuple[str, ...], wrapper: Callable[..., Any]) -> None:
+        """Call `wrapper(original, ...)` for functions of a module or class until `undo`."""
         for name in names:
-            original = getattr(owner, name)
+            wrapped = _wrapped(getattr(owner, name), wrapper)
             self._patches.append((owner, name, vars(owner).get(name)))
-            setattr(owner, name, make(original))
+            setattr(owner, name, wrapped)
 
     def undo(self) -> None:
         """Put everything back."""
@@ -122,31 +122,23 @@ class _Variation:
             else:
                 setattr(owner, name, original)
 
-    def initialiser(self, original: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    def initialise(self, original: Any, tensor: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
         """`nn.init.ones_` and kin: a parameter is varied after it was filled."""
+        self._initialising = True
+        try:
+            original(tensor, *args, **kwargs)
+        finally:
+            self._initialising = False
+        if isinstance(tensor, nn.Parameter) or self._is_parameter(tensor):
+            self._noise.vary(tensor, _PATTERN if _is_pattern(tensor) else "")
+        return tensor
 
-        def fill(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
-            self._initialising = True
-            try:
-                original(tensor, *args, **kwargs)
-            finally:
-                self._initialising = False
-            if isinstance(tensor, nn.Parameter) or self._is_parameter(tensor):
-                self._noise.vary(tensor, _PATTERN if _is_pattern(tensor) else "")
-            return tensor
-
-        return fill
-
-    def filler(self, original: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    def fill(self, original: Any, tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
         """`weight.data.fill_` and kin: where that is all of a parameter, it is varied."""
-
-        def fill(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
-            filled = original(tensor, *args, **kwargs)
-            if not self._initialising and self._is_parameter(tensor):
-                self._noise.vary(tensor)
-            return filled
-
-        return fill
+        filled = original(tensor, *args, **kwargs)
+        if not self._initialising and self._is_parameter(tensor):
+            self._noise.vary(tensor)
+        return filled
 
     def _is_parameter(self, tensor: torch.Tensor) -> bool:
         try:
@@ -156,69 +148,63 @@ class _Variation:
         parameter = remembered() if remembered is not None else None
         return parameter is not None and parameter.requires_grad and parameter.shape == tensor.shape
 
-    def registration(self, original: Callable[..., None]) -> Callable[..., None]:
+    def register(
+        self, original: Any, module: nn.Module, name: str, tensor: Any, *args: Any, **kwargs: Any
+    ) -> None:
         """`register_buffer("running_var", torch.ones(n))`: varied as it becomes a norm's statistic."""
-
-        def register(module: nn.Module, name: str, tensor: Any, *args: Any, **kwargs: Any) -> None:
-            original(module, name, tensor, *args, **kwargs)
-            if name in _STATISTICS and isinstance(tensor, torch.Tensor) and _is_constant(tensor):
-                self._noise.vary(tensor, name)
-
-        return register
-
-    def reset(self, original: Callable[..., None]) -> Callable[..., None]:
-        """A norm's statistics stay what they were varied to when they were registered."""
-
-        def reset(norm: Any) -> None:
-            kept = [getattr(norm, name, None) for name in _STATISTICS]
-            values = [None if tensor is None or is_lazy(tensor) else tensor.clone() for tensor in kept]
-            original(norm)
-            for tensor, value in zip(kept, values, strict=True):
-                if tensor is not None and value is not None:
-                    tensor.copy_(value)
-
-        return reset
+        original(module, name, tensor, *args, **kwargs)
+        if name in _STATISTICS and isinstance(tensor, torch.Tensor) and _is_constant(tensor):
+            self._noise.vary(tensor, name)
 
     @staticmethod
-    def factory(made: _Remembered, original: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    def reset(original: Any, norm: Any) -> None:
+        """A norm's statistics stay what they were varied to when they were registered."""
+        kept = [getattr(norm, name, None) for name in _STATISTICS]
+        values = [None if tensor is None or is_lazy(tensor) else tensor.clone() for tensor in kept]
+        original(norm)
+        for tensor, value in zip(kept, values, strict=True):
+            if tensor is not None and value is not None:
+                tensor.copy_(value)
+
+    @staticmethod
+    def make(made: _Remembered, original: Any, *args: Any, **kwargs: Any) -> Any:
         """`torch.ones`, `torch.empty` and kin: a tensor is remembered in case it becomes a parameter."""
-
-        def make(*args: Any, **kwargs: Any) -> torch.Tensor:
-            tensor = original(*args, **kwargs)
-            if not torch.compiler.is_compiling():
-                made[id(tensor)] = weakref.ref(tensor)
-            return tensor
-
-        return make
+        tensor = original(*args, **kwargs)
+        if not torch.compiler.is_compiling():
+            made[id(tensor)] = weakref.ref(tensor)
+        return tensor
 
     def _is_unfilled(self, data: torch.Tensor | None) -> bool:
         if data is None or not _is_among(self.unfilled, data):
             return False
         return data.is_inference() or data._version == 0
 
-    def parameter(self, original: Callable[..., nn.Parameter]) -> Callable[..., nn.Parameter]:
+    def parameter(self, original: Any, cls: Any, data: Any = None, requires_grad: bool = True) -> Any:
         """`nn.Parameter(0.1 * torch.ones(n))`: varied as it is made.
 
         Zeros that no factory made may be memory that is still to be filled; what is never learned may be
         a scale or a mask, which a candidate may know.
         """
+        made = original(cls, data, requires_grad)
+        is_telling = requires_grad and not self._is_unfilled(data)
+        if _is_among(self.filled, data) or (
+            is_telling and _is_constant(made) and float(made.detach().flatten()[0]) != 0
+        ):
+            self._noise.vary(made)
+        elif is_telling and _is_pattern(made):
+            self._noise.vary(made, _PATTERN)
+        elif is_telling and _is_regular(made):
+            self._noise.vary(made, _REGULAR)
+        if made.layout is torch.strided and not made.is_meta:
+            self._parameters[made.data_ptr()] = weakref.ref(made)
+        return made
 
-        def new(cls: Any, data: Any = None, requires_grad: bool = True) -> nn.Parameter:
-            made = original(cls, data, requires_grad)
-            is_telling = requires_grad and not self._is_unfilled(data)
-            if _is_among(self.filled, data) or (
-                is_telling and _is_constant(made) and float(made.detach().flatten()[0]) != 0
-            ):
-                self._noise.vary(made)
-            elif is_telling and _is_pattern(made):
-                self._noise.vary(made, _PATTERN)
-            elif is_telling and _is_regular(made):
-                self._noise.vary(made, _REGULAR)
-            if made.layout is torch.strided and not made.is_meta:
-                self._parameters[made.data_ptr()] = weakref.ref(made)
-            return made
 
-        return new
+def _wrapped(original: Any, wrapper: Callable[..., Any]) -> Callable[..., Any]:
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return wrapper(original, *args, **kwargs)
+
+    return call
 
 
 def _is_among(made: _Remembered, data: Any) -> bool:
@@ -297,12 +283,12 @@ def varied_constants(seed: int) -> Iterator[None]:
         torch.empty(0)
     try:
         initialisers = ("ones_", "zeros_", "constant_", "eye_", "dirac_")
-        variation.patch(nn.init, initialisers, variation.initialiser)
-        variation.patch(torch, factories, partial(variation.factory, variation.filled))
-        variation.patch(torch, allocators, partial(variation.factory, variation.unfilled))
+        variation.patch(nn.init, initialisers, variation.initialise)
+        variation.patch(torch, factories, partial(variation.make, variation.filled))
+        variation.patch(torch, allocators, partial(variation.make, variation.unfilled))
         variation.patch(nn.Parameter, ("__new__",), variation.parameter)
-        variation.patch(torch.Tensor, ("fill_", "zero_"), variation.filler)
-        variation.patch(nn.Module, ("register_buffer",), variation.registration)
+        variation.patch(torch.Tensor, ("fill_", "zero_"), variation.fill)
+        variation.patch(nn.Module, ("register_buffer",), variation.register)
         variation.patch(_NormBase, ("reset_running_stats",), variation.reset)
         yield
     finally:
