@@ -72,11 +72,7 @@ class Builder:
     """Turns requests into libraries; usable from any thread."""
 
     def __init__(self, *, cache: Path, launcher: Launcher, tier: SandboxTier) -> None:
-        """Open the cache below `cache`; compilers are looked for by the first build.
-
-        Raises:
-            MachineError: the cache cannot be written.
-        """
+        """Open the cache, or raise MachineError; compilers are looked for by the first build."""
         self._cache = BuildCache(cache)
         self._launcher = launcher
         self._tier = tier
@@ -99,11 +95,7 @@ class Builder:
             return HeaderTiers(sandbox, self._cache)
 
     def prepare(self) -> bool:
-        """Make the lean headers, once per machine (half a minute); False where they do not fit this torch.
-
-        Raises:
-            MachineError: compiler, sandbox or disk failed.
-        """
+        """Make the lean headers (half a minute); False if they do not fit. Raises what `build` raises."""
         return self.tiers.lean(make=True) is not None
 
     def prepare_ahead(self) -> None:
@@ -146,11 +138,7 @@ class Builder:
         return self._outcome(request, flags, plan, done).model_copy(update={"waited_s": pending.waited_s})
 
     def rebuild(self, evaluation: Evaluation) -> FullHeaderBuild:
-        """Rebuild the lean builds of an evaluation with torch's full headers; cached by content.
-
-        Raises:
-            MachineError: compiler, sandbox or disk failed.
-        """
+        """Rebuild the lean builds of an evaluation with torch's full headers; raises what `build` raises."""
         device = evaluation.environment.device if evaluation.environment else "cpu"
         gpu = gpu_of(device)
         lean = [build for build in evaluation.builds if build.ok and build.tier == "lean"]

@@ -69,11 +69,7 @@ class BuildsElsewhere:
     """
 
     def __init__(self, cache: Path, config: EvaluationConfig) -> None:
-        """`cache` is the folder of an evaluator's cache; `config` gives the sandbox and the time limit.
-
-        Raises:
-            MachineError: no sandbox works here, or the cache cannot be written.
-        """
+        """`cache` is an evaluator's, `config` gives sandbox and time limit; raises as `Builder` does."""
         self._launcher = Launcher()
         root = cache / _FOLDER
         self._timeout_s = config.limits.build_s
@@ -81,11 +77,7 @@ class BuildsElsewhere:
         self._cache = BuildCache(root)
 
     def build(self, source: str, architecture: str | None) -> list[PackedBuild]:
-        """Return the builds of a candidate for an architecture such as `sm_90`, None for a CPU.
-
-        Raises:
-            MachineError: compiler, sandbox or disk failed.
-        """
+        """Return a candidate's builds for an architecture, None for a CPU; raises as `Builder.build` does."""
         keys = [
             self._builder.build(request, architecture=architecture, timeout_s=self._timeout_s).build.key
             for request in predicted_builds(source)
@@ -99,11 +91,7 @@ class BuildsElsewhere:
 
 
 def store_builds(cache: Path, builds: Iterable[PackedBuild]) -> None:
-    """Add builds of another machine to the cache of an evaluator here.
-
-    Raises:
-        MachineError: one came damaged, or the cache cannot be written.
-    """
+    """Add builds of another machine to an evaluator's cache; raises what `BuildCache.unpack` raises."""
     store = BuildCache(cache / _FOLDER)
     for each in builds:
         store.unpack(each)

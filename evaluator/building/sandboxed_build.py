@@ -49,6 +49,8 @@ class Compiled:
 
 @dataclass(frozen=True, slots=True)
 class BuildSandbox:
+    """Raises MachineError where the sandbox or a compiler cannot be started."""
+
     launcher: Launcher
     tier: SandboxTier
     toolchain: Toolchain
@@ -67,13 +69,7 @@ class BuildSandbox:
         workers: int,
         search_first: Path | None = None,
     ) -> Compiled:
-        """Compile and link a plan into the file `library`.
-
-        The C++ compiler searches the folder `search_first` before any other.
-
-        Raises:
-            MachineError: the sandbox or a compiler could not be started.
-        """
+        """Compile and link a plan into `library`; C++ compilers search `search_first` before all else."""
         job = {
             "files": dict(plan.files),
             "compile": [_searching(command, search_first, self.toolchain) for command in plan.compile],
@@ -108,11 +104,7 @@ class BuildSandbox:
             raise MachineError(f"the build sandbox gave no report: {ended.reason} {output}") from None
 
     def run_check(self, argv: tuple[str, ...], places: tuple[Path, ...], *, timeout_s: float) -> str:
-        """Run a check of our own in the sandbox; returns its output if it failed, else an empty string.
-
-        Raises:
-            MachineError: the sandbox could not be started.
-        """
+        """Run a check of our own in the sandbox; returns its output if it failed, else an empty string."""
         sandboxed = self.launcher.start(argv, self._policy(timeout_s, places))
         try:
             ended = sandboxed.wait(timeout_s)

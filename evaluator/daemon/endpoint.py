@@ -9,7 +9,6 @@ reach the socket, but they cannot read the file.
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import json
 import os
 import secrets
@@ -26,6 +25,7 @@ from typing import BinaryIO, Final
 
 from kernelwright.evaluator.daemon import policy
 from kernelwright.evaluator.host import file_lock
+from kernelwright.evaluator.schema.record import sha256_text
 from kernelwright.evaluator.schema.source_version import distribution_version, source_sha
 
 _PREFIX: Final = "daemon-"
@@ -58,7 +58,7 @@ class Endpoint:
             },
             "cores": sorted(os.sched_getaffinity(0)),
         }
-        return cls(_PREFIX + hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:24])
+        return cls(_PREFIX + sha256_text(json.dumps(facts))[:24])
 
     @classmethod
     def all(cls) -> list[Endpoint]:

@@ -166,11 +166,7 @@ _NUMBERS = {int: (int,), float: (int, float)}
 
 
 def _check(hint: Any, bounds: Bounds | None = None) -> Check:
-    """The check of a value against an annotation.
-
-    Raises:
-        TypeError: the annotation is of no known form, or sets no bounds where there have to be some.
-    """
+    """The check of a value against an annotation; raises TypeError where that lacks bounds."""
     origin, args = get_origin(hint), get_args(hint)
     if hint in _FREE:
         return _FREE[hint]

@@ -74,11 +74,7 @@ class HeaderTiers:
         return self._sandbox.with_folder(self._lean.folder)
 
     def lean(self, *, make: bool) -> LeanHeaders | None:
-        """The lean headers, with `make` made now if this machine has none; None without any that fit.
-
-        Raises:
-            MachineError: sandbox or disk failed.
-        """
+        """The lean headers, made now with `make`; None without any that fit. Raises as `build` does."""
         with self._guard:
             if self._lean is None and not self._unfit:
                 self._lean = self._find_or_make(make=make)

@@ -206,7 +206,7 @@ def _layout(archive: bytes) -> str:
 
 
 def _forwarders() -> dict[str, str]:
-    def text(parts: tuple[str, ...]) -> str:
-        return "".join(f"#include <{_OWN}/{name}>\n" for name in ("layout.h", *parts, "names.h"))
-
-    return {name: text(parts) for name, parts in FORWARDERS.items()}
+    return {
+        name: "".join(f"#include <{_OWN}/{part}>\n" for part in ("layout.h", *parts, "names.h"))
+        for name, parts in FORWARDERS.items()
+    }

@@ -57,11 +57,7 @@ def probe() -> SandboxProbe:
 
 
 def strongest(requested: SandboxTier | None) -> SandboxTier:
-    """The tier to use; never chooses `none` by itself.
-
-    Raises:
-        MachineError: the requested tier, or every tier but `none`, does not work here.
-    """
+    """The tier to use, never `none` by itself; raises MachineError where the requested or any other fails."""
     if requested is SandboxTier.NONE:
         return requested
     tiers = probe().tiers

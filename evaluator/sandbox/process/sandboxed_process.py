@@ -83,7 +83,10 @@ class SandboxProcesses:
 
 
 class SandboxedProcess:
-    """One running program and everything it starts. Usable from any thread."""
+    """One running program and everything it starts. Usable from any thread.
+
+    Whatever waits for its end or ends it raises MachineError where one of its processes cannot be killed.
+    """
 
     def __init__(
         self,
@@ -116,29 +119,19 @@ class SandboxedProcess:
         return self.wait(0)
 
     def wait(self, timeout_s: float | None = None) -> ExitReport | None:
-        """Wait for its end; None when `timeout_s` ran out first.
-
-        Raises:
-            MachineError: it ended, but one of its processes cannot be killed.
-        """
+        """Wait for its end; None when `timeout_s` ran out first."""
         return self._finish() if self._gone.wait(timeout_s) else None
 
     def kill(self) -> ExitReport:
-        """Kill every process of the tree, wait until all are gone, and clean up; may be repeated.
-
-        Raises:
-            MachineError: a process cannot be killed.
-        """
+        """Kill every process of the tree, wait until all are gone, and clean up; may be repeated."""
         self._kill_all("killed on request")
         return self._finish()
 
     def freeze(self, by: str = "") -> None:
         """Stop every task of the tree and wait until none runs; does nothing after its end.
 
-        It stays stopped until everybody who stopped it, each named by `by`, has let it run again.
-
-        Raises:
-            MachineError: a task did not stop.
+        It stays stopped until everybody who stopped it, each named by `by`, has let it run again. Raises
+        MachineError where a task does not stop.
         """
         with self._lock:
             if self._ended or self._gone.is_set():
@@ -166,10 +159,7 @@ class SandboxedProcess:
                 process_tree.resume(*self._processes.roots)
 
     def peek(self, places: Sequence[tuple[int, int]]) -> list[bytes] | None:
-        """Read the program's memory at pairs of address and size; unreadable places give no bytes.
-
-        None where the system does not allow reading it.
-        """
+        """Read memory at addresses, so many bytes each, or none; None where `open_memory` is None."""
         memory = self.open_memory()
         if memory is None:
             return None
