@@ -121,6 +121,5 @@ def _try(launcher: Launcher, tier: SandboxTier) -> SandboxedProcess:
 
 
 def _limit_gaps() -> list[str]:
-    if hierarchies().limits != "rlimits":
-        return []
-    return ["memory beyond its limit for up to a tenth of a second: no writable cgroup, only a watchdog"]
+    gap = "memory beyond its limit for up to a tenth of a second: no writable cgroup, only a watchdog"
+    return [gap] if hierarchies().limits == "rlimits" else []

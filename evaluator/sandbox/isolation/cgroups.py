@@ -172,11 +172,8 @@ NO_GROUP: Final = ControlGroup(Hierarchies(), "")
 
 
 def _field(file: Path, name: str) -> int:
-    for line in file.read_text().splitlines():
-        key, _, value = line.partition(" ")
-        if key == name:
-            return int(value)
-    return 0
+    fields = dict(line.partition(" ")[::2] for line in file.read_text().splitlines())
+    return int(fields.get(name, 0))
 
 
 def _own_groups() -> dict[str, str]:

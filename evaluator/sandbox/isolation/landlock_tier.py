@@ -103,10 +103,8 @@ def visible(policy: SandboxPolicy) -> tuple[Bind, ...]:
 
 def closed_ancestor(path: Path) -> Path | None:
     """The outermost folder above a path that other users may not enter."""
-    for folder in reversed(path.resolve().parents):
-        if not folder.stat().st_mode & 0o001:
-            return folder
-    return None
+    above = reversed(path.resolve().parents)
+    return next((folder for folder in above if not folder.stat().st_mode & 0o001), None)
 
 
 def relocated(text: str, scratch: Path) -> str:

@@ -302,8 +302,6 @@ def _folder_bytes(folder: Path) -> int:
     total = 0
     for root, _, files in os.walk(folder, onerror=None):
         for name in files:
-            try:
+            with contextlib.suppress(OSError):
                 total += Path(root, name).lstat().st_blocks * 512
-            except OSError:
-                continue
     return total
