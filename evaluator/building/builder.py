@@ -80,7 +80,6 @@ class Builder:
         self._slots = threading.BoundedSemaphore(self._workers)
         self._full_slots = threading.BoundedSemaphore(_full_jobs(self._workers))
         self._guard = threading.Lock()
-        self._preparing = False
 
     @cached_property
     def toolchain(self) -> Toolchain:
@@ -100,10 +99,7 @@ class Builder:
 
     def prepare_ahead(self) -> None:
         """Prepare in the background; a failure is raised by the builds that need the lean headers."""
-        with self._guard:
-            begun, self._preparing = self._preparing, True
-        if not begun:
-            threading.Thread(target=self._prepare_quietly, name="lean-headers", daemon=True).start()
+        threading.Thread(target=self._prepare_quietly, name="lean-headers", daemon=True).start()
 
     def _prepare_quietly(self) -> None:
         with suppress(MachineError):
