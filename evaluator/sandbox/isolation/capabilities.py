@@ -40,16 +40,13 @@ NONE_GAP: Final = "everything this user can reach: files, network, processes, th
 def probe() -> SandboxProbe:
     """Try every tier, once per process."""
     with Launcher() as launcher:
-        bubblewrapped = _probe_bubblewrap(launcher)
-        confined = _probe_confined(launcher)
+        tiers = {
+            SandboxTier.BUBBLEWRAP: _probe_bubblewrap(launcher),
+            SandboxTier.CONFINED: _probe_confined(launcher),
+            SandboxTier.NONE: TierProbe(works=True, reason="", gaps=(NONE_GAP,)),
+        }
     return SandboxProbe(
-        tiers=MappingProxyType(
-            {
-                SandboxTier.BUBBLEWRAP: bubblewrapped,
-                SandboxTier.CONFINED: confined,
-                SandboxTier.NONE: TierProbe(works=True, reason="", gaps=(NONE_GAP,)),
-            }
-        ),
+        tiers=MappingProxyType(tiers),
         seccomp=seccomp.architecture() is not None,
         limits=hierarchies().limits,
         dedicated_uid=gives_users(SandboxTier.BUBBLEWRAP),

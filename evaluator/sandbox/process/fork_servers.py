@@ -96,7 +96,10 @@ class ForkServers:
             server.fork(namespaces, files)
         except OSError as error:
             if server is not None:
-                self._discard(key, server)
+                with self._lock:
+                    if self._servers.get(key) is server:  # and not one that another thread has put there
+                        del self._servers[key]
+                server.close()
             raise MachineError(f"cannot fork a program: {error}") from error
 
     def close(self) -> None:
@@ -105,12 +108,6 @@ class ForkServers:
             self._closed = True
             for server in self._servers.values():
                 server.close()
-
-    def _discard(self, key: object, server: _ForkServer) -> None:
-        with self._lock:
-            if self._servers.get(key) is server:  # and not one that another thread has put there since
-                del self._servers[key]
-        server.close()
 
 
 class _ForkServer:
