@@ -106,7 +106,11 @@ def start_program(
         resources.control.send(plan)
         if namespaces is not None:
             _expect(resources, "started", deadline)
-            _fork(request, resources, servers, namespaces)
+            resources.init, resources.control = resources.control, ControlChannel()
+            try:
+                servers.fork(request, namespaces, resources.control.child)
+            finally:
+                resources.control.close_child()
             deadline = time.monotonic() + START_S  # the server may have imported for longer
     worker = _expect(resources, "worker", deadline)
     supervisor = None
@@ -117,19 +121,6 @@ def start_program(
         resources.control.send(plan)
     _expect(resources, "started", deadline)
     return SandboxProcesses(monitor, hello.pid, worker.pid, features, supervisor), uid
-
-
-def _fork(
-    request: StartRequest, resources: SandboxResources, servers: ForkServers, namespaces: OpenNamespaces
-) -> None:
-    """Have the program forked into a sandbox that stands; it answers on a channel of its own."""
-    resources.init, resources.control = resources.control, ControlChannel()
-    files = (resources.control.child, request.output, *request.fds)
-    environment = request.policy.environment
-    try:
-        servers.fork(request.argv, environment, request.preload, namespaces=namespaces, files=files)
-    finally:
-        resources.control.close_child()
 
 
 def _spawn_bubblewrap(
