@@ -7,8 +7,8 @@ from kernelwright.evaluator.analysis.screening_report import KernelScreening, sc
 from kernelwright.evaluator.backends.backend import Backend, Package
 from kernelwright.evaluator.backends.registry import BACKENDS, check_packages, find_backend, guess_backend
 from kernelwright.evaluator.building.build_cache import PackedBuild
-from kernelwright.evaluator.building.builds_elsewhere import BuildsElsewhere, store_builds
-from kernelwright.evaluator.building.full_header_check import FullHeaderBuild
+from kernelwright.evaluator.building.builder import FullHeaderBuild
+from kernelwright.evaluator.building.builds_ahead import BuildsElsewhere, store_builds
 from kernelwright.evaluator.daemon.client import evaluate_warm, running_daemons, stop_daemons
 from kernelwright.evaluator.daemon.messages import DaemonStatus
 from kernelwright.evaluator.driver.cancellation import CancelToken

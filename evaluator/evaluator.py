@@ -14,9 +14,8 @@ from typing import Any, Final, Self, TypeVar
 
 from kernelwright.evaluator.analysis.static_checks import screen
 from kernelwright.evaluator.backends.registry import check_packages
-from kernelwright.evaluator.building.builder import Builder
+from kernelwright.evaluator.building.builder import Builder, FullHeaderBuild
 from kernelwright.evaluator.building.builds_ahead import BuildsAhead
-from kernelwright.evaluator.building.full_header_check import FullHeaderBuild, rebuild
 from kernelwright.evaluator.driver.cancellation import CancelToken
 from kernelwright.evaluator.driver.device_scheduler import DeviceScheduler
 from kernelwright.evaluator.driver.evaluation_job import EvaluationJob
@@ -163,7 +162,7 @@ class Evaluator:
         Raises:
             MachineError: no compiler, no sandbox, or a full disk.
         """
-        return rebuild(self._resources_of(strongest(evaluation.config.sandbox)).builder, evaluation)
+        return self._resources_of(strongest(evaluation.config.sandbox)).builder.rebuild(evaluation)
 
     def inspect(self, problem: Problem, config: EvaluationConfig | None = None) -> ProblemReport:
         """Look for flaws in a problem; those found mark its later scores on this machine.

@@ -50,7 +50,10 @@ class PackedBuild(Record):
 
 
 class BuildCache:
-    """The store of one folder; safe to share between threads and processes."""
+    """The store of one folder; safe to share between threads and processes.
+
+    Whatever writes to it raises MachineError where the disk is full or cannot be written.
+    """
 
     def __init__(self, root: Path, *, max_bytes: int = CACHE_BYTES) -> None:
         self.root = root
@@ -115,11 +118,7 @@ class BuildCache:
         return PackedBuild(key=key, entry=entry, shared_object=encoded, request=self.request(key))
 
     def unpack(self, packed: PackedBuild) -> None:
-        """Add an entry of another machine, unless there is one.
-
-        Raises:
-            MachineError: its library is not the one that was packed, or the store cannot be written.
-        """
+        """Add an entry of another machine, unless there is one; raises MachineError if it came damaged."""
         entry = packed.entry
         if entry.ok and hashlib.sha256(packed.shared_object).hexdigest() != entry.sha256:
             raise MachineError(f"the build {packed.key} of another machine came damaged")
@@ -145,11 +144,7 @@ class BuildCache:
             shutil.rmtree(folder, ignore_errors=True)
 
     def put_in_place(self, folder: Path, target: Path) -> None:
-        """Give a staged folder its final name, readable to every sandbox; the first of two wins.
-
-        Raises:
-            MachineError: the store cannot be written.
-        """
+        """Give a staged folder its final name, readable to every sandbox; the first of two wins."""
         with _disk_faults(target):
             for path in (folder, *folder.rglob("*")):
                 path.chmod(0o755 if path.is_dir() else 0o444)
@@ -158,30 +153,18 @@ class BuildCache:
                 folder.rename(target)
 
     def publish(self, key: str, folder: Path, entry: CacheEntry) -> None:
-        """Turn a staged folder into the entry of a key; the first of two publishers wins.
-
-        Raises:
-            MachineError: the disk is full or the store cannot be written.
-        """
+        """Turn a staged folder into the entry of a key; the first of two publishers wins."""
         with _disk_faults(self._entries):
             write_whole(folder / "entry.json", entry.model_dump_json().encode(), sync=True)
             if entry.ok:
                 _sync(folder / "built.so")
-                (folder / "built.so").chmod(0o444)
-            target = self._folder(key)
-            target.parent.mkdir(exist_ok=True)
-            if not target.exists():
-                folder.rename(target)
-                _sync(target.parent)
+            self.put_in_place(folder, self._folder(key))
+            _sync(self._folder(key).parent)
             self._evict()
 
     @contextmanager
     def building(self, key: str, *, wait_s: float = BUILD_WAIT_S) -> Iterator[None]:
-        """Hold the lock of a key; other threads and processes that build it wait.
-
-        Raises:
-            MachineError: another holds it for longer than `wait_s`, or the store cannot be written.
-        """
+        """Hold the lock of a key, for which others wait; raises MachineError after `wait_s` seconds."""
         path = self._locks / key
         with _disk_faults(self._locks):
             descriptor = _lock(path, wait_s)

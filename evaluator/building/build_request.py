@@ -67,11 +67,7 @@ class BuildOutcome(Record):
 
 
 def parse_request(asked: object) -> BuildRequest:
-    """Validate the request a contestant sent as JSON; its size is checked before anything else reads it.
-
-    Raises:
-        InvalidRequest: it is too deep, too large, or not a request.
-    """
+    """Validate the request a contestant sent as JSON, its size first; raises InvalidRequest if it is none."""
     _check_size(asked)
     try:
         return BuildRequest.model_validate(asked)

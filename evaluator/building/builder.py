@@ -9,8 +9,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -18,31 +17,38 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from kernelwright.evaluator.building.build_cache import BuildCache, CacheEntry
+from kernelwright.evaluator.building.build_cache import BuildCache
 from kernelwright.evaluator.building.build_plan import BuildPlan, HeaderSet, plan_build
 from kernelwright.evaluator.building.build_request import BuildOutcome, BuildRequest, InvalidRequest
 from kernelwright.evaluator.building.flags import Flags, instrumented_flags, screen_flags
 from kernelwright.evaluator.building.lean_headers.header_tiers import HeaderTiers
-from kernelwright.evaluator.building.lean_headers.suspicion import is_error_suspect, is_library_suspect
+from kernelwright.evaluator.building.lean_headers.suspicion import (
+    first_error,
+    is_error_suspect,
+    is_library_suspect,
+)
 from kernelwright.evaluator.building.policy import FULL_BUILD_BYTES
-from kernelwright.evaluator.building.sandboxed_build import BuildSandbox
+from kernelwright.evaluator.building.sandboxed_build import BuildSandbox, Compiled
 from kernelwright.evaluator.building.toolchain import Toolchain, find_toolchain
+from kernelwright.evaluator.host.device_lock import DeviceLock
+from kernelwright.evaluator.host.hardware import gpu_of
 from kernelwright.evaluator.sandbox import Launcher
 from kernelwright.evaluator.schema.config import SandboxTier
 from kernelwright.evaluator.schema.errors import MachineError
-from kernelwright.evaluator.schema.evaluation import Build
+from kernelwright.evaluator.schema.evaluation import Build, Evaluation
+from kernelwright.evaluator.schema.record import Record
 
 _TORCH_INCLUDES: Final = ("torch/", "ATen/", "c10/")
 """Folders of torch's headers; a source that includes from none gains nothing from lean headers."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Result:
-    entry: CacheEntry
-    cached: bool
-    seconds: float
-    cpu_s: float = 0.0
-    timed_out: bool = False
+class FullHeaderBuild(Record):
+    """The result of rebuilding everything with torch's full headers."""
+
+    ok: bool | None
+    """None where it could not be tried."""
+    why: str = ""
+    """The compiler's first error, or why it was not tried."""
 
 
 @dataclass(slots=True)
@@ -66,11 +72,7 @@ class Builder:
     """Turns requests into libraries; usable from any thread."""
 
     def __init__(self, *, cache: Path, launcher: Launcher, tier: SandboxTier) -> None:
-        """Open the cache below `cache`; compilers are looked for by the first build.
-
-        Raises:
-            MachineError: the cache cannot be written.
-        """
+        """Open the cache, or raise MachineError; compilers are looked for by the first build."""
         self._cache = BuildCache(cache)
         self._launcher = launcher
         self._tier = tier
@@ -78,16 +80,10 @@ class Builder:
         self._slots = threading.BoundedSemaphore(self._workers)
         self._full_slots = threading.BoundedSemaphore(_full_jobs(self._workers))
         self._guard = threading.Lock()
-        self._preparing = False
-        self._running: dict[str, Future[_Result]] = {}
 
     @cached_property
     def toolchain(self) -> Toolchain:
-        """Compilers, headers and libraries of this machine.
-
-        Raises:
-            MachineError: no compiler or no torch.
-        """
+        """Compilers, headers and libraries of this machine; raises what `find_toolchain` raises."""
         with self._guard:
             return find_toolchain()
 
@@ -98,19 +94,12 @@ class Builder:
             return HeaderTiers(sandbox, self._cache)
 
     def prepare(self) -> bool:
-        """Make the lean headers, once per machine (half a minute); False where they do not fit this torch.
-
-        Raises:
-            MachineError: compiler, sandbox or disk failed.
-        """
+        """Make the lean headers (half a minute); False if they do not fit. Raises what `build` raises."""
         return self.tiers.lean(make=True) is not None
 
     def prepare_ahead(self) -> None:
         """Prepare in the background; a failure is raised by the builds that need the lean headers."""
-        with self._guard:
-            begun, self._preparing = self._preparing, True
-        if not begun:
-            threading.Thread(target=self._prepare_quietly, name="lean-headers", daemon=True).start()
+        threading.Thread(target=self._prepare_quietly, name="lean-headers", daemon=True).start()
 
     def _prepare_quietly(self) -> None:
         with suppress(MachineError):
@@ -138,17 +127,38 @@ class Builder:
             )
             plan, done = self._build_with_tiers(request, plan_with, pending)
         except InvalidRequest as fault:
-            return BuildOutcome(build=_refusal(request, str(fault)))
+            refusal = Build(
+                name=request.name, key="", tier="none", cached=False, seconds=0.0, ok=False, log=str(fault)
+            )
+            return BuildOutcome(build=refusal)
         return self._outcome(request, flags, plan, done).model_copy(update={"waited_s": pending.waited_s})
+
+    def rebuild(self, evaluation: Evaluation) -> FullHeaderBuild:
+        """Rebuild the lean builds of an evaluation with torch's full headers; raises what `build` raises."""
+        device = evaluation.environment.device if evaluation.environment else "cpu"
+        gpu = gpu_of(device)
+        lean = [build for build in evaluation.builds if build.ok and build.tier == "lean"]
+        if lean and device != "cpu" and gpu is None:
+            return FullHeaderBuild(ok=None, why=f"there is no {device} here to build for")
+        with closing(DeviceLock("cpu")) as lock:
+            for build in lean:
+                if device == "cpu":
+                    lock.share()  # no kernel is timed beside a compiler
+                again = self.rebuild_with_full_headers(
+                    build.key,
+                    architecture=gpu.architecture if gpu else None,
+                    timeout_s=evaluation.config.limits.build_s,
+                )
+                if again is None:
+                    return FullHeaderBuild(ok=None, why=f"the build cache no longer holds {build.name}")
+                if not again.ok:
+                    return FullHeaderBuild(ok=False, why=f"{build.name}: {first_error(again.log)}")
+        return FullHeaderBuild(ok=True)
 
     def rebuild_with_full_headers(
         self, key: str, *, architecture: str | None, timeout_s: float
     ) -> Build | None:
-        """Build the request behind a cached library with torch's full headers; None if it is not known.
-
-        Raises:
-            MachineError: compiler, sandbox or disk failed.
-        """
+        """Build the request behind a cached library anew; None if it is not known."""
         text = self._cache.request(key)
         try:
             request = BuildRequest.model_validate_json(text or "")
@@ -159,26 +169,27 @@ class Builder:
 
     def _build_with_tiers(
         self, request: BuildRequest, plan_with: Callable[..., BuildPlan], pending: _Waiting
-    ) -> tuple[BuildPlan, _Result]:
+    ) -> tuple[BuildPlan, Compiled]:
         """Take the first tier that builds, or whose failure is not suspect."""
         full = self.tiers.full()
         plan = plan_with(headers=full)
         tiers = [full]
         if not request.full_headers:
             # Making the lean headers takes about as long as one build without them.
+            would_gain = any(name in text for name in _TORCH_INCLUDES for text in plan.files.values())
             with pending.waiting():
-                tiers = self.tiers.headers(make=_would_gain(plan) and not self._cache.has(plan.key))
+                tiers = self.tiers.headers(make=would_gain and not self._cache.has(plan.key))
         spent_s = cpu_s = 0.0
         for headers in tiers:
             plan = plan_with(headers=headers)
-            done = self._once(plan, headers, pending)
+            done = self._find_or_build(plan, headers, pending)
             spent_s += done.seconds
             cpu_s += done.cpu_s
             if not done.entry.retry:
                 break
         return plan, replace(done, seconds=spent_s, cpu_s=cpu_s)
 
-    def _outcome(self, request: BuildRequest, flags: Flags, plan: BuildPlan, done: _Result) -> BuildOutcome:
+    def _outcome(self, request: BuildRequest, flags: Flags, plan: BuildPlan, done: Compiled) -> BuildOutcome:
         entry = done.entry
         build = Build(
             name=request.name,
@@ -202,30 +213,8 @@ class Builder:
             suspect=library is not None and plan.tier == "lean" and is_library_suspect(library),
         )
 
-    def _once(self, plan: BuildPlan, headers: HeaderSet, pending: _Waiting) -> _Result:
-        """Build a plan, or share the result of the thread that is building it."""
-        with self._guard:
-            running = self._running.get(plan.key)
-            is_first = running is None
-            running = running or Future()
-            self._running[plan.key] = running
-        if not is_first:
-            with pending.waiting():
-                shared = running.result()
-            return _Result(entry=shared.entry, cached=True, seconds=0.0, timed_out=shared.timed_out)
-        try:
-            done = self._find_or_build(plan, headers, pending)
-        except BaseException as error:
-            running.set_exception(error)
-            raise
-        else:
-            running.set_result(done)
-            return done
-        finally:
-            with self._guard:
-                del self._running[plan.key]
-
-    def _find_or_build(self, plan: BuildPlan, headers: HeaderSet, pending: _Waiting) -> _Result:
+    def _find_or_build(self, plan: BuildPlan, headers: HeaderSet, pending: _Waiting) -> Compiled:
+        """Take a build from the cache, where another thread or process may be about to put it."""
         key = plan.key
         found = self._cache.find(key)
         if found is None:
@@ -235,9 +224,9 @@ class Builder:
                 found = self._cache.find(key)
                 if found is None:
                     return self._compile(plan, headers, pending)
-        return _Result(entry=found, cached=True, seconds=0.0)
+        return Compiled(found, cached=True)
 
-    def _compile(self, plan: BuildPlan, headers: HeaderSet, pending: _Waiting) -> _Result:
+    def _compile(self, plan: BuildPlan, headers: HeaderSet, pending: _Waiting) -> Compiled:
         lean = plan.tier == "lean"
         sandbox = self.tiers.sandbox(plan)
         with ExitStack() as stack:
@@ -254,33 +243,17 @@ class Builder:
             if precompiled is not None and compiled.rejects_precompiled:
                 compiled = run()
             seconds = time.monotonic() - started
-            is_fault = compiled.reproducible and not compiled.ok
-            entry = CacheEntry(
-                ok=compiled.ok,
-                log=compiled.log,
-                retry=lean
-                and is_fault
-                and is_error_suspect(compiled.log, headers.include_dirs, self.tiers.full().include_dirs),
-                sha256=compiled.sha256,
-                size=compiled.size,
-            )
-            if not compiled.ok:
+            entry = compiled.entry
+            if not entry.ok:
                 library.unlink(missing_ok=True)
+                if lean and compiled.reproducible:
+                    dirs = headers.include_dirs, self.tiers.full().include_dirs
+                    entry = entry.model_copy(update={"retry": is_error_suspect(entry.log, *dirs)})
             if compiled.reproducible:
                 self._cache.publish(plan.key, folder, entry)
-        return _Result(
-            entry=entry, cached=False, seconds=seconds, cpu_s=compiled.cpu_s, timed_out=compiled.timed_out
-        )
-
-
-def _would_gain(plan: BuildPlan) -> bool:
-    return any(name in text for name in _TORCH_INCLUDES for text in plan.files.values())
+        return replace(compiled, entry=entry, seconds=seconds)
 
 
 def _full_jobs(cores: int) -> int:
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return max(1, min(cores, int(memory // FULL_BUILD_BYTES)))
-
-
-def _refusal(request: BuildRequest, why: str) -> Build:
-    return Build(name=request.name, key="", tier="none", cached=False, seconds=0.0, ok=False, log=why)

@@ -1,22 +1,28 @@
-"""Begins the builds that a candidate's text announces, before a referee is free for it."""
+"""Builds what a candidate's text announces: before a referee is free, or on a machine without a device."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
+from pathlib import Path
 from typing import Final
 
+from kernelwright.evaluator.building.build_cache import BuildCache, PackedBuild
 from kernelwright.evaluator.building.build_request import BuildRequest
 from kernelwright.evaluator.building.builder import Builder
+from kernelwright.evaluator.building.policy import MAX_PACKED_BYTES
 from kernelwright.evaluator.building.predicted_builds import predicted_builds
 from kernelwright.evaluator.host.hardware import gpu_of
+from kernelwright.evaluator.sandbox import Launcher, strongest
 from kernelwright.evaluator.schema.config import EvaluationConfig
 from kernelwright.evaluator.schema.errors import MachineError
 from kernelwright.evaluator.schema.evaluation import Build
 
 _TORCH_BUILDER: Final = "cpp_extension"
 """A source that names torch's builder will need the headers of fast builds."""
+_FOLDER: Final = "builds"
+"""The build cache's place in an evaluator's cache."""
 
 
 class BuildsAhead:
@@ -53,3 +59,39 @@ class BuildsAhead:
     def as_built(self, build: Build) -> Build:
         """Return the record of a build with the time it took here, the first time it is asked for."""
         return self._built.pop(build.key, build) if build.cached else build
+
+
+class BuildsElsewhere:
+    """Builds what candidates' texts announce; a prediction that was wrong is a build that nobody asks for.
+
+    An entry is named after everything that it depends on: where compiler, torch or headers of an evaluating
+    machine differ, that machine does not find it and builds anew.
+    """
+
+    def __init__(self, cache: Path, config: EvaluationConfig) -> None:
+        """`cache` is an evaluator's, `config` gives sandbox and time limit; raises as `Builder` does."""
+        self._launcher = Launcher()
+        root = cache / _FOLDER
+        self._timeout_s = config.limits.build_s
+        self._builder = Builder(cache=root, launcher=self._launcher, tier=strongest(config.sandbox))
+        self._cache = BuildCache(root)
+
+    def build(self, source: str, architecture: str | None) -> list[PackedBuild]:
+        """Return a candidate's builds for an architecture, None for a CPU; raises as `Builder.build` does."""
+        keys = [
+            self._builder.build(request, architecture=architecture, timeout_s=self._timeout_s).build.key
+            for request in predicted_builds(source)
+        ]
+        packed = (self._cache.pack(key, most_bytes=MAX_PACKED_BYTES) for key in keys if key)
+        return [each for each in packed if each is not None]
+
+    def close(self) -> None:
+        """End every process."""
+        self._launcher.close()
+
+
+def store_builds(cache: Path, builds: Iterable[PackedBuild]) -> None:
+    """Add builds of another machine to an evaluator's cache; raises what `BuildCache.unpack` raises."""
+    store = BuildCache(cache / _FOLDER)
+    for each in builds:
+        store.unpack(each)

@@ -127,11 +127,7 @@ _STRIPPING: Final = frozenset(("-s", "-Wl,-s", "-Wl,--strip-all"))
 
 
 def screen_flags(request: BuildRequest) -> Flags:
-    """Sort the flags of a request by compiler.
-
-    Raises:
-        InvalidRequest: a flag outside the allow-list, which the message names.
-    """
+    """Sort the flags of a request by compiler; raises InvalidRequest that names a forbidden one."""
     flags = Flags()
     entries = (*request.extra_cflags, *request.extra_cuda_cflags, *request.extra_ldflags)
     if sum(map(len, entries)) > policy.MAX_FLAGS_CHARACTERS:

@@ -13,19 +13,14 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
 
+from kernelwright.evaluator.building import policy
 from kernelwright.evaluator.building.build_request import BuildRequest, InvalidRequest, parse_request
-from kernelwright.evaluator.building.policy import (
-    MAX_PREDICTED_BUILDS,
-    MAX_PREDICTED_CHARACTERS,
-    MAX_PREDICTION_STEPS,
-    MAX_REQUEST_PARTS,
-)
 from kernelwright.evaluator.schema.python_syntax import parse_python
 
 _BUILDER: Final = "load_inline"
 _PLACES: Final = ("name", "cpp_sources", "cuda_sources")
 """Its positional parameters whose order all versions of torch share."""
-_TEXTS: Final = ("extra_cflags", "extra_cuda_cflags", "extra_ldflags")
+_TEXTS: Final = ("cpp_sources", "cuda_sources", "extra_cflags", "extra_cuda_cflags", "extra_ldflags")
 _SWITCHES: Final = ("is_python_module", "with_pytorch_error_handling", "no_implicit_headers")
 _IGNORED: Final = frozenset({"verbose", "build_directory", "keep_intermediates", "use_pch"})
 
@@ -43,7 +38,7 @@ def predicted_builds(source: str) -> list[BuildRequest]:
     nodes = list(ast.walk(tree))
     calls = (node for node in nodes if isinstance(node, ast.Call) and _name(node.func) == _BUILDER)
     literals, found = _Literals.of(nodes), []
-    for call in islice(calls, MAX_PREDICTED_BUILDS):
+    for call in islice(calls, policy.MAX_PREDICTED_BUILDS):
         try:
             found.append(parse_request(_request(call, literals)))
         except (_Unpredictable, InvalidRequest, RecursionError, ValueError):  # text of a huge number
@@ -78,13 +73,9 @@ class _Literals:
         return cls(assigned)
 
     def value(self, node: ast.expr) -> Any:  # Any: whatever Python literals may be
-        """Return the value of an expression.
-
-        Raises:
-            _Unpredictable: it is no literal, or too large.
-        """
+        """Return the value of an expression; raises _Unpredictable where it is no literal, or too large."""
         self.steps += 1
-        if self.steps > MAX_PREDICTION_STEPS:
+        if self.steps > policy.MAX_PREDICTION_STEPS:
             raise _Unpredictable
         match node:
             case ast.Constant(value=str() | int() | None as value):
@@ -123,7 +114,8 @@ class _Literals:
         """Join both, if they are of a kind and not too long: sums of sums grow fast."""
         if type(one) is not type(other) or not isinstance(one, str | list):
             raise _Unpredictable
-        if len(one) + len(other) > (MAX_PREDICTED_CHARACTERS if isinstance(one, str) else MAX_REQUEST_PARTS):
+        most = policy.MAX_PREDICTED_CHARACTERS if isinstance(one, str) else policy.MAX_REQUEST_PARTS
+        if len(one) + len(other) > most:
             raise _Unpredictable
         return one + other
 
@@ -135,17 +127,15 @@ def _request(call: ast.Call, literals: _Literals) -> dict[str, Any]:
     given = dict(zip(_PLACES, call.args, strict=False))
     given |= {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg is not None}
     values = {name: literals.value(node) for name, node in given.items() if name not in _IGNORED}
-    cuda_sources = _listed(values.pop("cuda_sources", None))
-    with_cuda = values.pop("with_cuda", None)
-    request: dict[str, Any] = {
-        "name": values.pop("name", None),
-        "cpp_sources": _listed(values.pop("cpp_sources", None)),
-        "cuda_sources": cuda_sources,
-        "functions": _functions(values.pop("functions", None)),
-        "with_cuda": bool(cuda_sources) if with_cuda is None else bool(with_cuda),
-    }
-    request |= {name: _listed(values.pop(name, None)) for name in _TEXTS}
+    request: dict[str, Any] = {name: _listed(values.pop(name, None)) for name in _TEXTS}
     request |= {name: bool(values.pop(name)) for name in _SWITCHES if name in values}
+    functions, with_cuda = values.pop("functions", None), values.pop("with_cuda", None)
+    functions = [functions] if isinstance(functions, str) else functions
+    request |= {
+        "name": values.pop("name", None),
+        "functions": {name: name for name in functions} if isinstance(functions, list) else functions,
+        "with_cuda": bool(request["cuda_sources"] if with_cuda is None else with_cuda),
+    }
     if any(values.values()):  # such as folders of headers, which only running shows
         raise _Unpredictable
     return request
@@ -153,8 +143,3 @@ def _request(call: ast.Call, literals: _Literals) -> dict[str, Any]:
 
 def _listed(value: Any) -> list[Any]:
     return [value] if isinstance(value, str) else list(value or [])
-
-
-def _functions(value: Any) -> Any:
-    names = [value] if isinstance(value, str) else value
-    return {name: name for name in names} if isinstance(names, list) else names

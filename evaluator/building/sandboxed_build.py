@@ -12,17 +12,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
+from kernelwright.evaluator.building import policy
+from kernelwright.evaluator.building.build_cache import CacheEntry
 from kernelwright.evaluator.building.build_plan import OUTPUT, PRECOMPILABLE, BuildPlan
-from kernelwright.evaluator.building.policy import (
-    BUILD_MEMORY_BYTES,
-    BUILD_NICENESS,
-    BUILD_PROCESSES,
-    BUILD_SCRATCH_BYTES,
-    CHECK_OUTPUT_CHARACTERS,
-    LIBRARY_BYTES,
-    LOG_HEAD,
-    LOG_TAIL,
-)
 from kernelwright.evaluator.building.toolchain import Toolchain
 from kernelwright.evaluator.host.files import sha256_file
 from kernelwright.evaluator.sandbox import Launcher, SandboxPolicy, python_binds, unseen_binds
@@ -39,24 +31,26 @@ _PRECOMPILED_REJECTED: Final = re.compile(r"AST file|precompiled header|PCH file
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    ok: bool
-    log: str
-    reproducible: bool
+    entry: CacheEntry
+    reproducible: bool = True
     """False where a repetition could end differently: a time-out, memory, scratch space."""
     timed_out: bool = False
-    sha256: str = ""
-    size: int = 0
+    cached: bool = False
+    """The result of an earlier build."""
+    seconds: float = 0.0
     cpu_s: float = 0.0
     """Processor time of compilers and linker."""
 
     @property
     def rejects_precompiled(self) -> bool:
         """True where clang rejected a precompiled header; g++ would read the ordinary one instead."""
-        return not self.ok and _PRECOMPILED_REJECTED.search(self.log) is not None
+        return not self.entry.ok and _PRECOMPILED_REJECTED.search(self.entry.log) is not None
 
 
 @dataclass(frozen=True, slots=True)
 class BuildSandbox:
+    """Raises MachineError where the sandbox or a compiler cannot be started."""
+
     launcher: Launcher
     tier: SandboxTier
     toolchain: Toolchain
@@ -75,13 +69,7 @@ class BuildSandbox:
         workers: int,
         search_first: Path | None = None,
     ) -> Compiled:
-        """Compile and link a plan into the file `library`.
-
-        The C++ compiler searches the folder `search_first` before any other.
-
-        Raises:
-            MachineError: the sandbox or a compiler could not be started.
-        """
+        """Compile and link a plan into `library`; C++ compilers search `search_first` before all else."""
         job = {
             "files": dict(plan.files),
             "compile": [_searching(command, search_first, self.toolchain) for command in plan.compile],
@@ -103,11 +91,11 @@ class BuildSandbox:
                 sandboxed.kill()
             if ended is None:
                 log = f"the build did not finish in {timeout_s:.0f} s"
-                return Compiled(ok=False, log=log, reproducible=False, timed_out=True)
+                return Compiled(CacheEntry(ok=False, log=log), reproducible=False, timed_out=True)
             streams[2].seek(0)
             report = streams[2].read()
         if ended.out_of_memory:
-            return Compiled(ok=False, log="the build ran out of memory", reproducible=False)
+            return Compiled(CacheEntry(ok=False, log="the build ran out of memory"), reproducible=False)
         try:
             steps = json.loads(report)
             return replace(_result(steps["steps"], library), cpu_s=steps["cpu_s"])
@@ -116,11 +104,7 @@ class BuildSandbox:
             raise MachineError(f"the build sandbox gave no report: {ended.reason} {output}") from None
 
     def run_check(self, argv: tuple[str, ...], places: tuple[Path, ...], *, timeout_s: float) -> str:
-        """Run a check of our own in the sandbox; returns its output if it failed, else an empty string.
-
-        Raises:
-            MachineError: the sandbox could not be started.
-        """
+        """Run a check of our own in the sandbox; returns its output if it failed, else an empty string."""
         sandboxed = self.launcher.start(argv, self._policy(timeout_s, places))
         try:
             ended = sandboxed.wait(timeout_s)
@@ -128,17 +112,17 @@ class BuildSandbox:
             sandboxed.kill()
         if ended is not None and ended.returncode == 0:
             return ""
-        output = sandboxed.output()[-CHECK_OUTPUT_CHARACTERS:]
+        output = sandboxed.output()[-policy.CHECK_OUTPUT_CHARACTERS :]
         return f"{output} {ended.reason if ended else 'it did not finish'}".strip()
 
     def _policy(self, timeout_s: float, places: tuple[Path, ...]) -> SandboxPolicy:
         """Bounds of a build that sees the toolchain and these places."""
         return SandboxPolicy(
             tier=self.tier,
-            memory_bytes=BUILD_MEMORY_BYTES,
-            processes=BUILD_PROCESSES,
-            file_bytes=LIBRARY_BYTES,
-            scratch_bytes=BUILD_SCRATCH_BYTES,
+            memory_bytes=policy.BUILD_MEMORY_BYTES,
+            processes=policy.BUILD_PROCESSES,
+            file_bytes=policy.LIBRARY_BYTES,
+            scratch_bytes=policy.BUILD_SCRATCH_BYTES,
             environment={
                 "PATH": f"{self.toolchain.cxx.path.parent}:/usr/local/bin:/usr/bin:/bin",
                 "HOME": "/tmp",
@@ -147,7 +131,7 @@ class BuildSandbox:
             },
             binds=(*python_binds(), *unseen_binds((*self.toolchain.folders(), *places))),
             cpu_s=timeout_s,
-            niceness=BUILD_NICENESS,
+            niceness=policy.BUILD_NICENESS,
         )
 
 
@@ -167,15 +151,10 @@ def _result(steps: list[dict[str, Any]], library: Path) -> Compiled:  # Any: JSO
     if failed and failed[0]["argv0"] == "deliver" and "No space left" in failed[0]["log"]:
         raise MachineError(f"no disk space left at {library.parent}")
     if not failed:
-        size = library.stat().st_size
-        return Compiled(ok=True, log="", reproducible=True, sha256=sha256_file(library), size=size)
-    log = (
-        "\n".join(step["log"].strip() for step in failed).strip() or "the compiler failed and printed nothing"
-    )
-    return Compiled(ok=False, log=_trim(log), reproducible=not _OUT_OF_RESOURCES.search(log))
-
-
-def _trim(log: str) -> str:
-    if len(log) <= LOG_HEAD + LOG_TAIL:
-        return log
-    return f"{log[:LOG_HEAD]}\n[{len(log) - LOG_HEAD - LOG_TAIL} characters left out]\n{log[-LOG_TAIL:]}"
+        return Compiled(CacheEntry(ok=True, sha256=sha256_file(library), size=library.stat().st_size))
+    log = "\n".join(step["log"].strip() for step in failed).strip()
+    log = log or "the compiler failed and printed nothing"
+    reproducible = not _OUT_OF_RESOURCES.search(log)
+    if (left_out := len(log) - policy.LOG_HEAD - policy.LOG_TAIL) > 0:
+        log = f"{log[: policy.LOG_HEAD]}\n[{left_out} characters left out]\n{log[-policy.LOG_TAIL :]}"
+    return Compiled(CacheEntry(ok=False, log=log), reproducible)

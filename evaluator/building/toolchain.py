@@ -87,11 +87,7 @@ class Toolchain:
 
 
 def find_toolchain() -> Toolchain:
-    """Find compilers and torch on this machine.
-
-    Raises:
-        MachineError: no C++ compiler, or no torch.
-    """
+    """Find compilers and torch on this machine; raises MachineError where either is missing."""
     return Toolchain(
         cxx=_find_cxx(),
         torch=_find_torch(),

@@ -41,10 +41,9 @@ from kernelwright.evaluator.devices import Block, Device, open_device
 from kernelwright.evaluator.ipc import contestant_messages as wire
 from kernelwright.evaluator.ipc.channel import Channel, ChannelClosed
 from kernelwright.evaluator.ipc.messages import Dispatcher, Done, Message, Request, decode
-from kernelwright.evaluator.ipc.model_init import construct, give, load_state
+from kernelwright.evaluator.ipc.model_init import apply_math, construct, give, load_state
 from kernelwright.evaluator.ipc.model_state import ModelState
 from kernelwright.evaluator.ipc.policy import MAX_KEPT
-from kernelwright.evaluator.ipc.precision import apply_math
 from kernelwright.evaluator.ipc.tensor_layout import exact_copy, view
 from kernelwright.evaluator.ipc.tensor_tree import dtype_from, dtype_name, flatten, unflatten
 from kernelwright.evaluator.ipc.weight_spread import Spread

@@ -10,21 +10,8 @@ from contextlib import closing, suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
 
+from kernelwright.evaluator.daemon import messages as wire
 from kernelwright.evaluator.daemon.endpoint import DaemonGone, Endpoint
-from kernelwright.evaluator.daemon.messages import (
-    REPLY,
-    DaemonStatus,
-    Describe,
-    Entered,
-    Evaluate,
-    Evaluated,
-    Failed,
-    Reply,
-    Request,
-    Stop,
-    receive,
-    send,
-)
 from kernelwright.evaluator.daemon.policy import CHECK_S, LOG_TAIL, START_S, STOP_S
 from kernelwright.evaluator.driver.stage_timer import OnStage
 from kernelwright.evaluator.evaluator import default_cache, evaluate
@@ -53,60 +40,52 @@ def evaluate_warm(
     config, cache = config or EvaluationConfig(), cache or default_cache()
     if strongest(config.sandbox) is not SandboxTier.NONE:
         with suppress(DaemonGone), closing(_connected(Endpoint.of(cache), cache)) as connection:
-            request = Evaluate(problem=problem, candidate=candidate, config=config)
+            request = wire.Evaluate(problem=problem, candidate=candidate, config=config)
             for reply in _replies(connection, request):
                 match reply:
-                    case Entered() if on_stage is not None:
+                    case wire.Entered() if on_stage is not None:
                         on_stage(reply.stage)
-                    case Evaluated():
+                    case wire.Evaluated():
                         return reply.evaluation
-                    case Failed():
+                    case wire.Failed():
                         raise reply.exception()
     return evaluate(problem, candidate, config, cache=cache, on_stage=on_stage)
 
 
-def running_daemons() -> list[DaemonStatus]:
+def running_daemons() -> list[wire.DaemonStatus]:
     """All daemons of this user, of other versions and environments too."""
-    return [answer for endpoint in Endpoint.all() if (answer := _asked(endpoint, Describe())) is not None]
+    return [answer for one in Endpoint.all() if (answer := _asked(one, wire.Describe())) is not None]
 
 
-def stop_daemons() -> list[DaemonStatus]:
+def stop_daemons() -> list[wire.DaemonStatus]:
     """Stop them all, cancel what they run, and wait for their end; returns those that were asked to."""
-    asked = {one: answer for one in Endpoint.all() if (answer := _asked(one, Stop())) is not None}
+    asked = {one: answer for one in Endpoint.all() if (answer := _asked(one, wire.Stop())) is not None}
     deadline = time.monotonic() + STOP_S
     while any(start_time(daemon.pid) for daemon in asked.values()) and time.monotonic() < deadline:
         time.sleep(CHECK_S / 5)
     return list(asked.values())
 
 
-def _asked(endpoint: Endpoint, request: Describe | Stop) -> DaemonStatus | None:
+def _asked(endpoint: Endpoint, request: wire.Describe | wire.Stop) -> wire.DaemonStatus | None:
     """A daemon's answer; None if it is gone."""
     with suppress(DaemonGone, EvaluatorError), closing(endpoint.connect()) as connection:
         for reply in _replies(connection, request):
-            return reply if isinstance(reply, DaemonStatus) else None
+            return reply if isinstance(reply, wire.DaemonStatus) else None
     return None
 
 
-def _replies(connection: Connection, request: Request) -> Iterator[Reply]:
-    """The replies to a request.
-
-    Raises:
-        DaemonGone: the daemon ended before the last of them.
-    """
+def _replies(connection: Connection, request: wire.Request) -> Iterator[wire.Reply]:
+    """The replies to a request; raises DaemonGone where the daemon ends before the last of them."""
     try:
-        send(connection, request)
+        wire.send(connection, request)
         while True:
-            yield receive(connection, REPLY)
+            yield wire.receive(connection, wire.REPLY)
     except (OSError, EOFError) as error:
         raise DaemonGone("the daemon ended") from error
 
 
 def _connected(endpoint: Endpoint, cache: Path) -> Connection:
-    """A connection to the daemon, which is started if need be.
-
-    Raises:
-        DaemonGone: it does not start.
-    """
+    """A connection to the daemon, started if need be; raises DaemonGone where it does not start."""
     with suppress(DaemonGone):
         return endpoint.connect()
     with endpoint.starting(START_S) as is_ours:

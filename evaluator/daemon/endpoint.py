@@ -9,7 +9,6 @@ reach the socket, but they cannot read the file.
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import json
 import os
 import secrets
@@ -24,13 +23,9 @@ from multiprocessing.connection import Connection, answer_challenge, deliver_cha
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from kernelwright.evaluator.daemon.policy import (
-    ENVIRONMENT,
-    ENVIRONMENT_PREFIXES,
-    HELLO_S,
-    KEY_BYTES,
-)
+from kernelwright.evaluator.daemon import policy
 from kernelwright.evaluator.host import file_lock
+from kernelwright.evaluator.schema.record import sha256_text
 from kernelwright.evaluator.schema.source_version import distribution_version, source_sha
 
 _PREFIX: Final = "daemon-"
@@ -59,11 +54,11 @@ class Endpoint:
             "environment": {
                 name: value
                 for name, value in sorted(os.environ.items())
-                if name in ENVIRONMENT or name.startswith(ENVIRONMENT_PREFIXES)
+                if name in policy.ENVIRONMENT or name.startswith(policy.ENVIRONMENT_PREFIXES)
             },
             "cores": sorted(os.sched_getaffinity(0)),
         }
-        return cls(_PREFIX + hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:24])
+        return cls(_PREFIX + sha256_text(json.dumps(facts))[:24])
 
     @classmethod
     def all(cls) -> list[Endpoint]:
@@ -81,15 +76,11 @@ class Endpoint:
             os.close(descriptor)
 
     def connect(self) -> Connection:
-        """Connect, and prove to each other who we are.
-
-        Raises:
-            DaemonGone: nobody answers, or not as ours would.
-        """
+        """Connect, and prove to each other who we are; raises DaemonGone where nobody of ours answers."""
         try:
             with _open_folder() as folder, socket.socket(socket.AF_UNIX) as end:
                 secret = (folder / f"{self.name}.key").read_bytes()
-                end.settimeout(HELLO_S)
+                end.settimeout(policy.HELLO_S)
                 end.connect(str(folder / f"{self.name}.sock"))
                 return _met(end, secret, calls=True)
         except (OSError, EOFError, AuthenticationError) as error:
@@ -113,7 +104,7 @@ class Listening:
     def __init__(self, endpoint: Endpoint) -> None:
         """Take the endpoint's place; call it while nobody else starts."""
         self._name = endpoint.name
-        self._secret = secrets.token_bytes(KEY_BYTES)
+        self._secret = secrets.token_bytes(policy.KEY_BYTES)
         self._socket = socket.socket(socket.AF_UNIX)
         with _open_folder() as folder:
             self._remove(folder, "sock", "key")
@@ -151,7 +142,7 @@ def _met(end: socket.socket, secret: bytes, *, calls: bool) -> Connection:
     if user != os.geteuid():
         raise AuthenticationError(f"user {user} is not this one")
     end.setblocking(True)
-    _limit(end, HELLO_S)
+    _limit(end, policy.HELLO_S)
     connection = Connection(os.dup(end.fileno()))
     try:
         for answers in (calls, not calls):

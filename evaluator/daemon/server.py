@@ -3,27 +3,14 @@
 from __future__ import annotations
 
 import os
-import signal
 import threading
 import time
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
 
+from kernelwright.evaluator.daemon import messages as wire
 from kernelwright.evaluator.daemon.endpoint import Listening
-from kernelwright.evaluator.daemon.messages import (
-    REQUEST,
-    DaemonStatus,
-    Describe,
-    Entered,
-    Evaluate,
-    Evaluated,
-    Failed,
-    Reply,
-    Stop,
-    receive,
-    send,
-)
 from kernelwright.evaluator.daemon.policy import CHECK_S, DEVICE_IDLE_S, IDLE_S
 from kernelwright.evaluator.driver.cancellation import CancelToken
 from kernelwright.evaluator.evaluator import Evaluator
@@ -69,22 +56,22 @@ class Daemon:
     def _answer(self, connection: Connection) -> None:
         with connection, suppress(OSError, EOFError):
             try:
-                match receive(connection, REQUEST):
-                    case Evaluate() as request:
-                        reply: Reply = Evaluated(evaluation=self._evaluate(request, connection))
-                    case Describe():
+                match wire.receive(connection, wire.REQUEST):
+                    case wire.Evaluate() as request:
+                        reply: wire.Reply = wire.Evaluated(evaluation=self._evaluate(request, connection))
+                    case wire.Describe():
                         reply = self._status()
-                    case Stop():
+                    case wire.Stop():
                         reply = self._status()
                         self.stop()
             except Exception as error:
-                reply = Failed(error=type(error).__name__, message=str(error))
+                reply = wire.Failed(error=type(error).__name__, message=str(error))
                 if not isinstance(error, EvaluatorError):
                     raise
             finally:
-                send(connection, reply)
+                wire.send(connection, reply)
 
-    def _evaluate(self, request: Evaluate, connection: Connection) -> Evaluation:
+    def _evaluate(self, request: wire.Evaluate, connection: Connection) -> Evaluation:
         token = CancelToken()
         with self._guard:
             self._running.add(token)
@@ -95,7 +82,7 @@ class Daemon:
                 request.problem,
                 request.candidate,
                 request.config,
-                on_stage=lambda stage: _tell(connection, Entered(stage=stage)),
+                on_stage=lambda stage: _tell(connection, wire.Entered(stage=stage)),
                 stop=token,
             )
         finally:
@@ -104,10 +91,10 @@ class Daemon:
                 self._evaluated += 1
                 self._last = time.monotonic()
 
-    def _status(self) -> DaemonStatus:
+    def _status(self) -> wire.DaemonStatus:
         with self._guard:
             running, evaluated = len(self._running), self._evaluated
-        return DaemonStatus(
+        return wire.DaemonStatus(
             pid=os.getpid(),
             cache=str(self._cache),
             running=running,
@@ -116,18 +103,9 @@ class Daemon:
         )
 
 
-def run(listening: Listening, cache: Path) -> None:
-    """Serve with an evaluator of its own; a signal to end or to hang up ends it in good order."""
-    with Evaluator(cache=cache) as evaluator:
-        daemon = Daemon(evaluator, cache)
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            signal.signal(number, lambda *_: daemon.stop())
-        daemon.serve(listening)
-
-
-def _tell(connection: Connection, reply: Reply) -> None:
+def _tell(connection: Connection, reply: wire.Reply) -> None:
     with suppress(OSError):  # the caller is gone; its evaluation is being cancelled
-        send(connection, reply)
+        wire.send(connection, reply)
 
 
 def _cancel_at_end(connection: Connection, token: CancelToken) -> None:

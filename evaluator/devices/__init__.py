@@ -52,18 +52,10 @@ class Device(Protocol):
         """The `torch.device` of its tensors."""
 
     def allocate(self, size: int, wait_s: float = MEMORY_WAIT_S) -> Block:
-        """New memory to share, `size` bytes, zeroed; where a GPU is full, wait for so long.
-
-        Raises:
-            torch.OutOfMemoryError: there is not as much, all that time.
-        """
+        """New memory to share, `size` bytes, zeroed; raises torch.OutOfMemoryError after `wait_s`."""
 
     def allocate_word(self) -> Block:
-        """New memory to share, a word at least, for streams to wait for: the host's, where they can.
-
-        Raises:
-            torch.OutOfMemoryError: there is none.
-        """
+        """New memory to share, a word at least, for streams to wait for: the host's, where they can."""
 
     def attach(self, descriptor: dict[str, Any], fds: list[int]) -> Block:
         """Memory the other side allocated."""

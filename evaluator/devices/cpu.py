@@ -13,14 +13,8 @@ from typing import Any, Final
 
 import torch
 
+from kernelwright.evaluator.devices import policy
 from kernelwright.evaluator.devices.guarded_block import Edge, GuardedBlock
-from kernelwright.evaluator.devices.policy import (
-    FLUSH_BYTES,
-    GUARD_ALIGNMENT,
-    GUARD_BYTES,
-    GUARD_SLACK,
-    MEMORY_WAIT_S,
-)
 
 _NO_ACCESS: Final = 0
 _MAP_FAILED: Final = ctypes.c_void_p(-1).value
@@ -93,21 +87,17 @@ class CpuBlock:
 class HostPages:
     """Readable and writable pages in the middle of address space that is not."""
 
-    alignment = GUARD_ALIGNMENT["cpu"]
+    alignment = policy.GUARD_ALIGNMENT["cpu"]
 
     def __init__(self, size: int) -> None:
-        """Map pages for `size` bytes.
-
-        Raises:
-            OSError: there is no memory, or no address space.
-        """
-        self.size = -(-(size + GUARD_SLACK) // mmap.PAGESIZE) * mmap.PAGESIZE
-        self._reserved = ctypes.c_size_t(self.size + 2 * GUARD_BYTES)
+        """Map pages for `size` bytes; raises OSError where there is no memory or address space."""
+        self.size = -(-(size + policy.GUARD_SLACK) // mmap.PAGESIZE) * mmap.PAGESIZE
+        self._reserved = ctypes.c_size_t(self.size + 2 * policy.GUARD_BYTES)
         flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
         self._base = _libc().mmap(None, self._reserved, _NO_ACCESS, flags, -1, 0)
         if self._base in (None, _MAP_FAILED):
             raise OSError(ctypes.get_errno(), "no address space")
-        self._address = self._base + GUARD_BYTES
+        self._address = self._base + policy.GUARD_BYTES
         access = mmap.PROT_READ | mmap.PROT_WRITE
         if _libc().mprotect(ctypes.c_void_p(self._address), ctypes.c_size_t(self.size), access):
             self.unmap()
@@ -141,10 +131,9 @@ class CpuWatch:
     """Sees nothing: a frozen process has no processor."""
 
     def start(self) -> None:
-        """Nothing to begin."""
+        """Nothing to begin, or to wait for."""
 
-    def wait(self) -> None:
-        """Nothing to wait for."""
+    wait = start
 
     def stop(self) -> float:
         return 0.0
@@ -158,7 +147,7 @@ class CpuDevice:
     def __init__(self) -> None:
         self._flush: torch.Tensor | None = None
 
-    def allocate(self, size: int, wait_s: float = MEMORY_WAIT_S) -> CpuBlock:
+    def allocate(self, size: int, wait_s: float = policy.MEMORY_WAIT_S) -> CpuBlock:
         return CpuBlock.create(size)
 
     def allocate_word(self) -> CpuBlock:
@@ -174,10 +163,15 @@ class CpuDevice:
             return None
 
     def synchronize(self) -> None:
-        """Nothing is asynchronous on the CPU."""
+        """Nothing is asynchronous on the CPU; nor is any memory kept, or on a chip."""
 
-    def finish(self) -> None:
-        """Nothing is asynchronous on the CPU."""
+    finish = trim = stain = synchronize
+
+    def write_noise(self, places: list[tuple[int, int]]) -> None:
+        """Nothing is queued on a CPU."""
+
+    def disturb(self, kind: int) -> None:
+        """Threads are disturbed by their number instead."""
 
     def waits_for(self, word: torch.Tensor, value: int) -> bool:
         """Wait here, as nothing is queued on the CPU; without sleep, so that the process stays warm."""
@@ -186,9 +180,6 @@ class CpuDevice:
             pass
         return True
 
-    def write_noise(self, places: list[tuple[int, int]]) -> None:
-        """Nothing is queued on a CPU."""
-
     def timer(self) -> CpuStopwatch:
         return CpuStopwatch()
 
@@ -196,30 +187,20 @@ class CpuDevice:
         return CpuWatch()
 
     def free_bytes(self) -> int:
-        """Physical memory the host says is available."""
         return _memory("MemAvailable")
 
     def total_bytes(self) -> int:
-        """Physical memory of the host."""
         return _memory("MemTotal")
-
-    def trim(self) -> None:
-        """Nothing is kept."""
-
-    def stain(self) -> None:
-        """There is none."""
-
-    def disturb(self, kind: int) -> None:
-        """Threads are disturbed by their number instead."""
 
     def flush_cache(self) -> None:
         """Walk over more memory than the last-level cache holds."""
         if self._flush is None:
-            self._flush = torch.zeros(FLUSH_BYTES, dtype=torch.uint8)
+            self._flush = torch.zeros(policy.FLUSH_BYTES, dtype=torch.uint8)
         self._flush.add_(1)
 
 
 def _memory(name: str) -> int:
+    """Physical memory of the host in bytes, as it says."""
     with open("/proc/meminfo", encoding="ascii") as lines:  # noqa: PTH123  (hot path, no Path needed)
         for line in lines:
             if line.startswith(f"{name}:"):

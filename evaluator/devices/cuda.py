@@ -52,15 +52,16 @@ def _driver() -> ctypes.CDLL:
     return ctypes.CDLL("libcuda.so.1")
 
 
-def _check(code: int, action: str) -> None:
-    if code != 0:
-        _runtime().cudaGetLastError()  # or torch's next call reports it
-        raise RuntimeError(f"{action} failed: {_runtime().cudaGetErrorString(code).decode()}")
-
-
 # Any: arguments of ctypes.
 def _call(name: str, *arguments: Any) -> None:
-    _check(getattr(_runtime(), name)(*arguments), name)
+    """Call the runtime; raises RuntimeError where that fails."""
+    if code := getattr(_runtime(), name)(*arguments):
+        raise _failure(code, name)
+
+
+def _failure(code: int, action: str) -> RuntimeError:
+    _runtime().cudaGetLastError()  # or torch's next call reports it
+    return RuntimeError(f"{action} failed: {_runtime().cudaGetErrorString(code).decode()}")
 
 
 class _Span:
@@ -86,20 +87,16 @@ class CudaBlock:
 
     @classmethod
     def create(cls, size: int, device: torch.device, *, wait_s: float) -> CudaBlock:
-        """New zeroed device memory, no part of a larger allocation.
-
-        Raises:
-            torch.OutOfMemoryError: there is not as much, for so many seconds.
-        """
+        """New zeroed memory, no part of a larger allocation; raises OutOfMemoryError after `wait_s`."""
         size = -(-size // _GRANULE) * _GRANULE
         pointer = ctypes.c_void_p()
         deadline = time.monotonic() + wait_s
         # torch's allocator keeps what it freed, and other referees come and go.
         torch.cuda.empty_cache()
         while code := _runtime().cudaMalloc(ctypes.byref(pointer), ctypes.c_size_t(size)):
-            _runtime().cudaGetLastError()
+            failure = _failure(code, f"allocating {size} bytes on the device")
             if code != _OUT_OF_MEMORY:
-                _check(code, f"allocating {size} bytes on the device")
+                raise failure
             if time.monotonic() > deadline:
                 raise torch.OutOfMemoryError(f"no {size} bytes to share are free on the device")
             time.sleep(0.2)
@@ -112,10 +109,7 @@ class CudaBlock:
 
     def descriptor(self) -> dict[str, Any]:
         handle = _IpcHandle()
-        _check(
-            _runtime().cudaIpcGetMemHandle(ctypes.byref(handle), ctypes.c_void_p(self._pointer)),
-            "cudaIpcGetMemHandle",
-        )
+        _call("cudaIpcGetMemHandle", ctypes.byref(handle), ctypes.c_void_p(self._pointer))
         return {"kind": "cuda_ipc", "size": self._size, "handle": bytes(handle).hex()}
 
     def fds(self) -> tuple[int, ...]:
@@ -128,10 +122,7 @@ class CudaBlock:
         if not pointer:
             return
         self.data = self.data.new_empty(0)
-        if self._owned:
-            _check(_runtime().cudaFree(pointer), "cudaFree")
-        else:
-            _check(_runtime().cudaIpcCloseMemHandle(pointer), "cudaIpcCloseMemHandle")
+        _call("cudaFree" if self._owned else "cudaIpcCloseMemHandle", pointer)
 
 
 class _Location(ctypes.Structure):
@@ -162,11 +153,7 @@ class DevicePages:
     alignment = policy.GUARD_ALIGNMENT["cuda"]
 
     def __init__(self, size: int, device: torch.device) -> None:
-        """Map pages for `size` bytes.
-
-        Raises:
-            RuntimeError: the driver has no memory or no such calls.
-        """
+        """Map pages for `size` bytes; raises RuntimeError where the driver has no memory or no such calls."""
         self._device = device
         here = _Location(1, device.index)  # CU_MEM_LOCATION_TYPE_DEVICE
         properties = _Properties(1, 0, here)  # CU_MEM_ALLOCATION_TYPE_PINNED
@@ -174,21 +161,15 @@ class DevicePages:
         _ask("cuMemGetAllocationGranularity", ctypes.byref(granule), ctypes.byref(properties), 0)
         self.size = -(-(size + policy.GUARD_SLACK) // granule.value) * granule.value
         self._reserved = self.size + 2 * policy.GUARD_BYTES
-        none = ctypes.c_uint64(0)
+        none, length = ctypes.c_uint64(0), ctypes.c_size_t(self.size)
         _ask("cuMemAddressReserve", ctypes.byref(base), ctypes.c_size_t(self._reserved), none, none, none)
         self._base, self._address = base.value, base.value + policy.GUARD_BYTES
         try:
-            _ask(
-                "cuMemCreate",
-                ctypes.byref(memory),
-                ctypes.c_size_t(self.size),
-                ctypes.byref(properties),
-                none,
-            )
+            _ask("cuMemCreate", ctypes.byref(memory), length, ctypes.byref(properties), none)
         except RuntimeError:
             self._free_addresses()
             raise
-        span = ctypes.c_uint64(self._address), ctypes.c_size_t(self.size)
+        span = ctypes.c_uint64(self._address), length
         try:
             _ask("cuMemMap", *span, none, memory, none)
         finally:
@@ -210,11 +191,7 @@ class DevicePages:
 
 # Any: arguments of ctypes.
 def _ask(name: str, *arguments: Any) -> None:
-    """Call the driver.
-
-    Raises:
-        RuntimeError: it refuses, or is too old to know the call.
-    """
+    """Call the driver; raises RuntimeError where it refuses, or is too old to know the call."""
     call = getattr(_driver(), name, None)
     code = call(*arguments) if call is not None else -1
     if code:
@@ -244,11 +221,7 @@ class CudaDevice:
     """One GPU."""
 
     def __init__(self, name: str) -> None:
-        """Make its context.
-
-        Raises:
-            torch.OutOfMemoryError: its memory is full, for half a minute.
-        """
+        """Make its context; raises torch.OutOfMemoryError where its memory is full for half a minute."""
         device = torch.device(name)
         self.torch_device = torch.device("cuda", device.index or 0)
         _enter(self.torch_device)
@@ -271,12 +244,8 @@ class CudaDevice:
             return PinnedBlock(fds[0], int(descriptor["size"]), _call)
         handle = _IpcHandle.from_buffer_copy(bytes.fromhex(descriptor["handle"]))
         pointer = ctypes.c_void_p()
-        _check(
-            _runtime().cudaIpcOpenMemHandle(
-                ctypes.byref(pointer), handle, ctypes.c_uint(_IPC_LAZY_PEER_ACCESS)
-            ),
-            "cudaIpcOpenMemHandle",
-        )
+        lazily = ctypes.c_uint(_IPC_LAZY_PEER_ACCESS)
+        _call("cudaIpcOpenMemHandle", ctypes.byref(pointer), handle, lazily)
         return CudaBlock(int(pointer.value or 0), int(descriptor["size"]), self.torch_device, owned=False)
 
     def guarded(self, size: int, edge: Edge) -> GuardedBlock | None:
@@ -321,11 +290,9 @@ class CudaDevice:
         return self._watch
 
     def free_bytes(self) -> int:
-        """Free device memory, as the driver counts it."""
         return torch.cuda.mem_get_info(self.torch_device)[0]
 
     def total_bytes(self) -> int:
-        """All the driver manages."""
         return torch.cuda.mem_get_info(self.torch_device)[1]
 
     def trim(self) -> None:

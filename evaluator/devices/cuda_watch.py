@@ -59,11 +59,7 @@ class CudaWatch:
     """Runs that kernel on a stream of its own; meanwhile this process must not wait for the whole device."""
 
     def __init__(self, driver: ctypes.CDLL, device: torch.device) -> None:
-        """Compile the kernel for this device.
-
-        Raises:
-            RuntimeError: the driver refused it.
-        """
+        """Compile the kernel for this device; raises RuntimeError where the driver refuses it."""
         self._driver = driver
         module, self._kernel = ctypes.c_void_p(), ctypes.c_void_p()
         self._check(driver.cuModuleLoadData(ctypes.byref(module), _PTX))

@@ -20,11 +20,7 @@ class PinnedBlock(CpuBlock):
     """Shared host memory that is registered with CUDA in this process."""
 
     def __init__(self, fd: int, size: int, call: RuntimeCall) -> None:
-        """Map and register it.
-
-        Raises:
-            RuntimeError: CUDA refuses, or sees the memory at another address.
-        """
+        """Map and register it; raises RuntimeError where CUDA refuses, or sees it at another address."""
         super().__init__(fd, size)
         self._call, self._registered = call, False
         address, seen = ctypes.c_void_p(self.data.data_ptr()), ctypes.c_void_p()

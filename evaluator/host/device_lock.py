@@ -31,11 +31,7 @@ class DeviceLock:
         """Claim nothing yet; each claim waits for `wait_s` at most.
 
         While it shares the device, `pausable` is stopped whenever somebody wants the device alone; without
-        it they wait for `release`.
-
-        Raises:
-            MachineError: the folder of our lock files is not ours alone.
-            OSError: no lock file can be made.
+        it they wait for `release`. Raises what `file_lock.open_folder` raises.
         """
         self.held: Hold = ""
         """This holder's claim now."""
@@ -126,15 +122,8 @@ class DeviceLock:
 
     def restore(self, held: Hold) -> None:
         """Go back to what was held before."""
-        match held:
-            case "":
-                self.release()
-            case "shared":
-                self.share()
-            case "alone":
-                self.hold_alone()
-            case "tools":
-                self.hold_for_tools()
+        claims = {"shared": self.share, "alone": self.hold_alone, "tools": self.hold_for_tools}
+        claims.get(held, self.release)()
 
     def close(self) -> None:
         """Release and forget."""

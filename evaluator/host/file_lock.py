@@ -91,12 +91,7 @@ class LockFiles:
     """One claim on a device, shared or alone: its file, and a gate that keeps the order of asking."""
 
     def __init__(self, device: str, *, wait_s: float) -> None:
-        """Claim nothing yet; each claim waits for `wait_s` at most.
-
-        Raises:
-            MachineError: the folder of our lock files is not ours alone.
-            OSError: no lock file can be made.
-        """
+        """Claim nothing yet; each claim waits for `wait_s` at most. Raises what `open_folder` raises."""
         self._device = device
         self._wait_s = wait_s
         self._fd, self._gate = self._open()
@@ -104,8 +99,7 @@ class LockFiles:
     def claim(self, kind: int) -> None:
         """Lock the device in the order of asking: who waits to be alone keeps newcomers behind the gate.
 
-        Raises:
-            MachineError: nobody gave way in time, or the files are closed.
+        Raises MachineError where nobody gives way in time, or the files are closed.
         """
         if self._fd < 0:
             raise MachineError(f"the lock on {self._device} is closed")

@@ -89,11 +89,7 @@ class Concurrency:
 
 
 def evaluations_at_once(wanted: str, backends: Iterable[str]) -> Concurrency:
-    """The number of evaluations that keep the devices busy, and what limits it.
-
-    Raises:
-        ConfigError, MachineError: as `resolve_devices` does.
-    """
+    """The number of evaluations that keep the devices busy; raises what `resolve_devices` does."""
     devices = {name for backend in backends for name in resolve_devices(wanted, backend)}
     cores, used = len(os.sched_getaffinity(0)), [gpu for name in devices if (gpu := gpu_of(name))]
     if not used:

@@ -44,11 +44,7 @@ class SharedClaim:
         self._track = trace.new_track(f"{device} shared")
 
     def join(self, member: Pausable, *, wait_s: float) -> None:
-        """Share the device; what belongs to `member` may be paused from here on.
-
-        Raises:
-            MachineError: nobody gave way in time.
-        """
+        """Share the device: `member` may be paused from here on. Raises MachineError if nobody gives way."""
         with self._changed:
             if not self._changed.wait_for(lambda: not self._is_turning, timeout=wait_s):
                 raise MachineError(f"waited {wait_s:g} s to share {self._device} with others of this process")

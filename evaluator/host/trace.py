@@ -9,7 +9,6 @@ process leaves what it had; both viewers read an array that nobody closed.
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import json
 import os
@@ -21,61 +20,32 @@ from pathlib import Path
 from typing import Final, TextIO
 
 _COUNTER: Final = itertools.count(1)
-
-
-class _Writer:
-    """Writes spans to a file; usable from any thread."""
-
-    def __init__(self, path: Path) -> None:
-        self._file: TextIO = path.open("w", encoding="utf-8")
-        self._file.write("[\n")
-        self._guard = threading.Lock()
-        self._tracks: dict[str, int] = {}
-
-    # Any JSON value may be a fact of a span.
-    def write(self, track: str, name: str, began: float, facts: dict[str, object]) -> None:
-        ended = time.monotonic()
-        with self._guard:
-            number = self._tracks.get(track)
-            if number is None:
-                number = self._tracks[track] = len(self._tracks) + 1
-                self._put(name="thread_name", ph="M", tid=number, args={"name": track})
-            times = {"ts": round(began * 1e6), "dur": round((ended - began) * 1e6)}
-            self._put(name=name, ph="X", tid=number, args=facts, **times)
-            self._file.flush()
-
-    def close(self) -> None:
-        with self._guard:
-            self._file.close()
-
-    def _put(self, **event: object) -> None:
-        self._file.write(json.dumps({"pid": os.getpid(), **event}) + ",\n")
-
-
-_writer: _Writer | None = None
+_GUARD: Final = threading.Lock()
+_tracks: dict[str, int] = {}
+_file: TextIO | None = None
+"""A trace is of the whole process, as a log is."""
 
 
 def begin(path: Path) -> None:
-    """Write spans to a file from now on.
-
-    Raises:
-        OSError: it cannot be written.
-    """
-    global _writer  # noqa: PLW0603 - a trace is of the whole process, as a log is
-    _writer = _Writer(path)
+    """Write spans to a file from now on; raises OSError where it cannot be written."""
+    global _file  # noqa: PLW0603
+    _tracks.clear()
+    _file = path.open("w", encoding="utf-8")
+    _file.write("[\n")
 
 
 def is_on() -> bool:
     """Return whether spans are written."""
-    return _writer is not None
+    return _file is not None
 
 
 def end() -> None:
     """Write no more, and close the file."""
-    global _writer  # noqa: PLW0603 - as above
-    if _writer is not None:
-        _writer.close()
-    _writer = None
+    global _file  # noqa: PLW0603
+    with _GUARD:
+        if _file is not None:
+            _file.close()
+        _file = None
 
 
 def new_track(kind: str) -> str:
@@ -85,10 +55,7 @@ def new_track(kind: str) -> str:
 
 @contextmanager
 def span(track: str, name: str, **facts: object) -> Iterator[None]:
-    """Record the time spent inside; costs nothing where no trace was begun."""
-    if _writer is None:
-        yield
-        return
+    """Record the time spent inside."""
     began = time.monotonic()
     try:
         yield
@@ -97,8 +64,22 @@ def span(track: str, name: str, **facts: object) -> Iterator[None]:
 
 
 def record(track: str, name: str, began: float, **facts: object) -> None:
-    """Record a span that began at a time of `time.monotonic` and ends now."""
-    writer = _writer
-    if writer is not None:
-        with contextlib.suppress(ValueError):  # another thread has just ended the trace
-            writer.write(track, name, began, facts)
+    """Record a span that began at a time of `time.monotonic` and ends now; any JSON value may be a fact.
+
+    Costs nothing where no trace was begun.
+    """
+    ended = time.monotonic()
+    if _file is None:
+        return
+    with _GUARD:
+        if track not in _tracks:
+            _tracks[track] = len(_tracks) + 1
+            _put(name="thread_name", ph="M", tid=_tracks[track], args={"name": track})
+        times = {"ts": round(began * 1e6), "dur": round((ended - began) * 1e6)}
+        _put(name=name, ph="X", tid=_tracks[track], args=facts, **times)
+
+
+def _put(**event: object) -> None:
+    if _file is not None:  # or another thread has just ended the trace
+        _file.write(json.dumps({"pid": os.getpid(), **event}) + ",\n")
+        _file.flush()

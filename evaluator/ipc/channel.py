@@ -14,7 +14,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from kernelwright.evaluator.ipc.policy import MAX_DEPTH, MAX_FDS, MAX_MESSAGE_BYTES
+from kernelwright.evaluator.ipc.policy import MAX_DEPTH, MAX_FDS, MAX_MESSAGE_BYTES, SEND_S
 
 # Any: free-form JSON; `messages.decode` checks every field.
 JsonObject = dict[str, Any]
@@ -50,7 +50,7 @@ class Channel:
         """Take over an inherited descriptor."""
         return cls(socket.socket(fileno=fd))
 
-    def send(self, message: JsonObject, fds: Sequence[int] = (), *, timeout_s: float = 30.0) -> None:
+    def send(self, message: JsonObject, fds: Sequence[int] = ()) -> None:
         """Send one message, with descriptors riding on its first byte.
 
         Raises:
@@ -58,12 +58,12 @@ class Channel:
             ChannelGarbled: the other side could not receive it.
             ChannelTimeout: the other side does not read.
         """
-        self.send_line(encoded(message), fds, timeout_s=timeout_s)
+        self.send_line(encoded(message), fds)
 
-    def send_line(self, line: bytes, fds: Sequence[int] = (), *, timeout_s: float = 30.0) -> None:
+    def send_line(self, line: bytes, fds: Sequence[int] = ()) -> None:
         """Send what `encoded` gave, where encoding must not take time; raises what `send` does."""
         data = memoryview(line)
-        deadline = time.monotonic() + timeout_s
+        deadline = time.monotonic() + SEND_S
         try:
             if fds:
                 self._wait(select.POLLOUT, deadline)
@@ -77,11 +77,7 @@ class Channel:
             raise ChannelClosed(f"the other side is gone: {error}") from error
 
     def receive(self, timeout_s: float | None = None, *, with_fds: bool = False) -> JsonObject:
-        """Next message.
-
-        Raises:
-            ChannelClosed, ChannelGarbled, ChannelTimeout: as their names say.
-        """
+        """Receive the next message; raises ChannelClosed, ChannelGarbled or ChannelTimeout."""
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         scanned = 0
         while (end := self._buffer.find(b"\n", scanned)) < 0:
@@ -147,11 +143,7 @@ class Channel:
 
 
 def encoded(message: JsonObject) -> bytes:
-    """One line of JSON.
-
-    Raises:
-        ChannelGarbled: it would be too long or too deep.
-    """
+    """One line of JSON; raises ChannelGarbled where it would be too long or too deep."""
     try:
         data = json.dumps(message, separators=(",", ":")).encode()
     except (ValueError, RecursionError) as error:

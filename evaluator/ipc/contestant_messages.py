@@ -116,6 +116,12 @@ class ContestantRequest(Request[A_co]):
     """A request that a contestant serves."""
 
 
+class LayoutRequest(ContestantRequest[A_co]):
+    """A request about the calls of a layout, which it names."""
+
+    layout: Name
+
+
 class Setup(ContestantRequest[Done]):
     """Open the device and fix what all computations share; the first request."""
 
@@ -132,10 +138,9 @@ class Attach(ContestantRequest[Done]):
     blocks: Records
 
 
-class Detach(ContestantRequest[Done]):
+class Detach(LayoutRequest[Done]):
     """Forget a layout and unmap blocks that it lies in."""
 
-    layout: Name
     blocks: Annotated[list[Number], Bounds(policy.MAX_FDS)]
 
 
@@ -172,10 +177,9 @@ class Construct(ContestantRequest[Done]):
     """Factor on the distance of random weights from their means; None leaves them as drawn."""
 
 
-class LayOut(ContestantRequest[Done]):
+class LayOut(LayoutRequest[Done]):
     """Make views of shared memory for the arguments and outputs of `count` calls."""
 
-    layout: Name
     count: Count
     args: Tree
     kwargs: Tree
@@ -192,20 +196,18 @@ class LayOut(ContestantRequest[Done]):
     """The gradients asked for."""
 
 
-class MakeReady(ContestantRequest[Done]):
+class MakeReady(LayoutRequest[Done]):
     """Note the model's state and make arguments for the next run, before any clock runs."""
 
-    layout: Name
     model: Name
     first: Count
     count: Count
     restore: bool
 
 
-class Run(ContestantRequest[Ran]):
+class Run(LayoutRequest[Ran]):
     """Make prepared calls. The referee's clock runs from this message, or from its gate, to the answer."""
 
-    layout: Name
     model: Name
     first: Count
     count: Count
@@ -224,17 +226,14 @@ class Run(ContestantRequest[Ran]):
     """Write noise to outputs whose calls still wait for it: whoever wrote an answer ahead loses it."""
 
 
-class Own(ContestantRequest[Owned]):
+class Own(LayoutRequest[Owned]):
     """Copy what the last run returned in memory that something else uses; asked of a CPU's contestants, since
     those of a GPU do it before they answer."""
 
-    layout: Name
 
-
-class Guard(ContestantRequest[Done]):
+class Guard(LayoutRequest[Done]):
     """Place the tensors of the next run in memory of their own between guard pages."""
 
-    layout: Name
     edge: Literal["beginning", "end", "exact", "inside"]
     """The edge of each tensor that touches unmapped memory; see `devices/guarded_block.py`."""
     tensors: Annotated[list[Name], Bounds(policy.MAX_ITEMS)]
@@ -253,27 +252,24 @@ class Disturb(ContestantRequest[Done]):
     kind: Count
 
 
-class Collect(ContestantRequest[Collected]):
+class Collect(LayoutRequest[Collected]):
     """Copy what the last run returned into its slots, beginning with those of call `first`, and the state
     it left."""
 
-    layout: Name
     first: Count
     kept: Count | None = None
     """Copy the outputs of one call instead, of those that were kept: the number of it."""
 
 
-class Overwrite(ContestantRequest[Done]):
+class Overwrite(LayoutRequest[Done]):
     """Copy what lies in those slots over the outputs: they are their caller's."""
 
-    layout: Name
     first: Count
 
 
-class Drop(ContestantRequest[Done]):
+class Drop(LayoutRequest[Done]):
     """Drop what the last run returned."""
 
-    layout: Name
     keep: bool
     """Keep the last call's outputs; beyond `policy.MAX_KEPT`, drop those that were kept second."""
 
@@ -286,17 +282,15 @@ class Restore(ContestantRequest[Done]):
     """Put back the model's state that was noted before the last run."""
 
 
-class Profile(ContestantRequest[Profiled]):
+class Profile(LayoutRequest[Profiled]):
     """Make one call under torch's profiler."""
 
-    layout: Name
     model: Name
 
 
-class CountCounters(ContestantRequest[Done]):
+class CountCounters(LayoutRequest[Done]):
     """Make one call between profiler start and stop, for the tool around the process."""
 
-    layout: Name
     model: Name
 
 

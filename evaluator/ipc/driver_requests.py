@@ -145,55 +145,50 @@ class Start(DriverRequest[Started]):
     """Build with torch's own headers from now on; grants a second evaluation's time."""
 
 
+class ProcessRequest(DriverRequest[A_co]):
+    """A request about a process of this referee."""
+
+    id: Number
+
+
 class Expect(DriverRequest[Done]):
     """So many processes will be asked for soon; begin to start them."""
 
     count: Count
 
 
-class Kill(DriverRequest[Ended]):
+class Kill(ProcessRequest[Ended]):
     """End a process with everything it started."""
 
-    id: Number
     ended: bool
     """It hung up: wait a moment for how it ended by itself."""
 
 
-class Freeze(DriverRequest[Done]):
+class Freeze(ProcessRequest[Done]):
     """Stop every task of a process."""
 
-    id: Number
 
-
-class Thaw(DriverRequest[Done]):
+class Thaw(ProcessRequest[Done]):
     """Let a process run again."""
 
-    id: Number
 
-
-class Peek(DriverRequest[Peeked]):
+class Peek(ProcessRequest[Peeked]):
     """Read memory of a frozen process: pairs of address and length."""
 
-    id: Number
     places: Annotated[list[tuple[Number, Number]], Bounds(policy.MAX_CALLS)]
 
 
-class OpenMemory(DriverRequest[MemoryOpened]):
+class OpenMemory(ProcessRequest[MemoryOpened]):
     """Open a process's memory for reading, to look at it at once when the process answers."""
 
-    id: Number
 
-
-class OpenFreezer(DriverRequest[FreezerOpened]):
+class OpenFreezer(ProcessRequest[FreezerOpened]):
     """Open what stops a process's tasks, to freeze and thaw it without a question each time."""
 
-    id: Number
 
-
-class BuildLibrary(DriverRequest[BuildFinished]):
+class BuildLibrary(ProcessRequest[BuildFinished]):
     """Build what a process asked for; the request is hostile and has been checked once."""
 
-    id: Number
     request: Any
 
 
@@ -236,10 +231,8 @@ class FindPauses(DriverRequest[Paused]):
     """Ask how long the referee and its workers were stopped, which is nobody's fault."""
 
 
-class FindSymbols(DriverRequest[Facts]):
+class FindSymbols(ProcessRequest[Facts]):
     """Read the symbols of what was built for a process."""
-
-    id: Number
 
 
 class FindSanitizers(DriverRequest[Missing]):
@@ -250,10 +243,9 @@ class FindCounters(DriverRequest[Missing]):
     """Ask what the counter tool lacks here."""
 
 
-class ReadReport(DriverRequest[ToolReport]):
+class ReadReport(ProcessRequest[ToolReport]):
     """End a process under a tool and read the tool's report."""
 
-    id: Number
     wait_s: Seconds
     """Time that the process may take to end by itself."""
 

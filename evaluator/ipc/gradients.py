@@ -45,12 +45,8 @@ class Backward:
     @classmethod
     def from_message(cls, fields: dict[str, Any]) -> Backward:
         """Back from JSON."""
-        return cls(
-            graded=tuple(fields["graded"]),
-            inputs=tuple(fields["inputs"]),
-            parameters=tuple(fields["parameters"]),
-            shapes=tuple(tuple(shape) for shape in fields["shapes"]),
-        )
+        shapes = tuple(map(tuple, fields["shapes"]))
+        return cls(**{name: tuple(listed) for name, listed in fields.items()} | {"shapes": shapes})
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -98,10 +94,8 @@ class Backward:
         own = named_parameters(model)
         if all(name in own for name in self.parameters):
             found = [own[name] for name in self.parameters]
-        elif len(own) == len(self.parameters):
-            found = list(own.values())
         else:
-            found = []
+            found = list(own.values())
         if [tuple(tensor.shape) for tensor in found] != list(self.shapes):
             raise NoGradient(
                 f"the parameters do not line up with the reference's ({', '.join(self.parameters)}), by name "

@@ -140,11 +140,7 @@ class Dispatcher(Generic[R]):
         return str(received.get("op")) in self._handlers
 
     def handle(self, received: JsonObject) -> R:
-        """Decode a request and return what its handler returns.
-
-        Raises:
-            ChannelGarbled: it is no request that is known here.
-        """
+        """Decode a request and return what its handler returns; raises ChannelGarbled for an unknown one."""
         if not self.knows(received):
             raise ChannelGarbled(f"no known request: {str(received)[:200]}")
         kind, handler = self._handlers[str(received["op"])]
@@ -170,11 +166,7 @@ _NUMBERS = {int: (int,), float: (int, float)}
 
 
 def _check(hint: Any, bounds: Bounds | None = None) -> Check:
-    """The check of a value against an annotation.
-
-    Raises:
-        TypeError: the annotation is of no known form, or sets no bounds where there have to be some.
-    """
+    """The check of a value against an annotation; raises TypeError where that lacks bounds."""
     origin, args = get_origin(hint), get_args(hint)
     if hint in _FREE:
         return _FREE[hint]
@@ -186,7 +178,12 @@ def _check(hint: Any, bounds: Bounds | None = None) -> Check:
         inner = _check(args[0])
         return lambda value: value is None or inner(value)
     if origin is tuple:
-        return _each([_check(arg) for arg in args])
+        parts = [_check(arg) for arg in args]
+        return lambda value: (
+            isinstance(value, list)
+            and len(value) == len(parts)
+            and all(check(part) for check, part in zip(parts, value, strict=True))
+        )
     if bounds is None:
         raise TypeError(f"a field of type {hint} has no bounds")
     if origin is list:
@@ -195,11 +192,3 @@ def _check(hint: Any, bounds: Bounds | None = None) -> Check:
     if hint is str:
         return lambda value: isinstance(value, str) and bounds.hold(len(value))
     return lambda value: type(value) in _NUMBERS[hint] and bounds.hold(value)
-
-
-def _each(parts: list[Check]) -> Check:
-    return lambda value: (
-        isinstance(value, list)
-        and len(value) == len(parts)
-        and all(check(part) for check, part in zip(parts, value, strict=True))
-    )

@@ -21,6 +21,7 @@ import sys
 import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import torch
@@ -38,6 +39,8 @@ _PATTERN = "pattern"
 """Name under which tensors of two numbers are counted."""
 _REGULAR = "regular"
 """Name for tensors in order or of equal rows, such as steps from 1 to 16 for each of many channels."""
+_Remembered = dict[int, weakref.ref[torch.Tensor]]
+"""Tensors by their identity, or by where their values lie."""
 
 
 def seed_everything(seed: int) -> None:
@@ -47,6 +50,14 @@ def seed_everything(seed: int) -> None:
     numpy: Any = sys.modules.get("numpy")
     if numpy is not None:
         numpy.random.seed(seed % _NUMPY_SEEDS)
+
+
+def apply_math(math: str) -> None:
+    """Allow reduced-precision matrix products only where the policy does."""
+    reduced = math != "fp32"
+    torch.set_float32_matmul_precision("high" if reduced else "highest")
+    torch.backends.cuda.matmul.allow_tf32 = reduced
+    torch.backends.cudnn.allow_tf32 = reduced
 
 
 class _Noise:
@@ -62,9 +73,8 @@ class _Noise:
             return
         constant = float(tensor.detach().flatten()[0])
         key = (tuple(tensor.shape), constant, name)
-        text = f"{self._seed}:{key}:{self._drawn[key]}"
+        digest = hashlib.sha256(f"{self._seed}:{key}:{self._drawn[key]}".encode()).digest()
         self._drawn[key] += 1
-        digest = hashlib.sha256(text.encode()).digest()
         generator = torch.Generator().manual_seed(int.from_bytes(digest[:7], "little"))
         noise = torch.rand(tuple(tensor.shape), generator=generator, dtype=torch.float32, device="cpu") - 0.5
         with torch.no_grad():
@@ -89,19 +99,20 @@ class _Variation:
 
     def __init__(self, seed: int) -> None:
         self._noise = _Noise(seed)
-        self._filled: dict[int, weakref.ref[torch.Tensor]] = {}
-        self._made: dict[int, weakref.ref[torch.Tensor]] = {}
-        """Parameters by where their values lie."""
-        self._unfilled: dict[int, weakref.ref[torch.Tensor]] = {}
+        self.filled: _Remembered = {}
+        """Tensors of one number."""
+        self.unfilled: _Remembered = {}
+        """Tensors of what happens to lie there, which differs between processes."""
+        self._parameters: _Remembered = {}
         self._initialising = False
         self._patches: list[tuple[Any, str, Any]] = []
 
-    def patch(self, owner: Any, names: tuple[str, ...], make: Callable[[Any], Any]) -> None:
-        """Wrap functions of a module or class until `undo`."""
+    def patch(self, owner: Any, names: tuple[str, ...], wrapper: Callable[..., Any]) -> None:
+        """Call `wrapper(original, ...)` for functions of a module or class until `undo`."""
         for name in names:
-            original = getattr(owner, name)
+            wrapped = _wrapped(getattr(owner, name), wrapper)
             self._patches.append((owner, name, vars(owner).get(name)))
-            setattr(owner, name, make(original))
+            setattr(owner, name, wrapped)
 
     def undo(self) -> None:
         """Put everything back."""
@@ -111,114 +122,94 @@ class _Variation:
             else:
                 setattr(owner, name, original)
 
-    def initialiser(self, original: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    def initialise(self, original: Any, tensor: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
         """`nn.init.ones_` and kin: a parameter is varied after it was filled."""
+        self._initialising = True
+        try:
+            original(tensor, *args, **kwargs)
+        finally:
+            self._initialising = False
+        if isinstance(tensor, nn.Parameter) or self._is_parameter(tensor):
+            self._noise.vary(tensor, _PATTERN if _is_pattern(tensor) else "")
+        return tensor
 
-        def fill(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
-            self._initialising = True
-            try:
-                original(tensor, *args, **kwargs)
-            finally:
-                self._initialising = False
-            if isinstance(tensor, nn.Parameter) or self._is_parameter(tensor):
-                self._noise.vary(tensor, _PATTERN if _is_pattern(tensor) else "")
-            return tensor
-
-        return fill
-
-    def filler(self, original: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    def fill(self, original: Any, tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
         """`weight.data.fill_` and kin: where that is all of a parameter, it is varied."""
-
-        def fill(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
-            filled = original(tensor, *args, **kwargs)
-            if not self._initialising and self._is_parameter(tensor):
-                self._noise.vary(tensor)
-            return filled
-
-        return fill
+        filled = original(tensor, *args, **kwargs)
+        if not self._initialising and self._is_parameter(tensor):
+            self._noise.vary(tensor)
+        return filled
 
     def _is_parameter(self, tensor: torch.Tensor) -> bool:
         try:
-            remembered = self._made.get(tensor.data_ptr())
+            remembered = self._parameters.get(tensor.data_ptr())
         except (RuntimeError, ValueError):
             return False  # some tensors lie nowhere: sparse, batched, lazy ones
         parameter = remembered() if remembered is not None else None
         return parameter is not None and parameter.requires_grad and parameter.shape == tensor.shape
 
-    def registration(self, original: Callable[..., None]) -> Callable[..., None]:
+    def register(
+        self, original: Any, module: nn.Module, name: str, tensor: Any, *args: Any, **kwargs: Any
+    ) -> None:
         """`register_buffer("running_var", torch.ones(n))`: varied as it becomes a norm's statistic."""
+        original(module, name, tensor, *args, **kwargs)
+        if name in _STATISTICS and isinstance(tensor, torch.Tensor) and _is_constant(tensor):
+            self._noise.vary(tensor, name)
 
-        def register(module: nn.Module, name: str, tensor: Any, *args: Any, **kwargs: Any) -> None:
-            original(module, name, tensor, *args, **kwargs)
-            if name in _STATISTICS and isinstance(tensor, torch.Tensor) and _is_constant(tensor):
-                self._noise.vary(tensor, name)
-
-        return register
-
-    def reset(self, original: Callable[..., None]) -> Callable[..., None]:
+    @staticmethod
+    def reset(original: Any, norm: Any) -> None:
         """A norm's statistics stay what they were varied to when they were registered."""
+        kept = [getattr(norm, name, None) for name in _STATISTICS]
+        values = [None if tensor is None or is_lazy(tensor) else tensor.clone() for tensor in kept]
+        original(norm)
+        for tensor, value in zip(kept, values, strict=True):
+            if tensor is not None and value is not None:
+                tensor.copy_(value)
 
-        def reset(norm: Any) -> None:
-            kept = [getattr(norm, name, None) for name in _STATISTICS]
-            values = [None if tensor is None or is_lazy(tensor) else tensor.clone() for tensor in kept]
-            original(norm)
-            for tensor, value in zip(kept, values, strict=True):
-                if tensor is not None and value is not None:
-                    tensor.copy_(value)
-
-        return reset
-
-    def factory(self, original: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
-        """`torch.ones` and kin: the tensor is remembered in case it becomes a parameter."""
-
-        def make(*args: Any, **kwargs: Any) -> torch.Tensor:
-            tensor = original(*args, **kwargs)
-            if not torch.compiler.is_compiling():
-                self._filled[id(tensor)] = weakref.ref(tensor)
-            return tensor
-
-        return make
-
-    def allocator(self, original: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
-        """`torch.empty` and kin: what happens to lie there says nothing, and differs between processes."""
-
-        def make(*args: Any, **kwargs: Any) -> torch.Tensor:
-            tensor = original(*args, **kwargs)
-            if not torch.compiler.is_compiling():
-                self._unfilled[id(tensor)] = weakref.ref(tensor)
-            return tensor
-
-        return make
+    @staticmethod
+    def make(made: _Remembered, original: Any, *args: Any, **kwargs: Any) -> Any:
+        """`torch.ones`, `torch.empty` and kin: a tensor is remembered in case it becomes a parameter."""
+        tensor = original(*args, **kwargs)
+        if not torch.compiler.is_compiling():
+            made[id(tensor)] = weakref.ref(tensor)
+        return tensor
 
     def _is_unfilled(self, data: torch.Tensor | None) -> bool:
-        remembered = self._unfilled.get(id(data))
-        if data is None or remembered is None or remembered() is not data:
+        if data is None or not _is_among(self.unfilled, data):
             return False
         return data.is_inference() or data._version == 0
 
-    def parameter(self, original: Callable[..., nn.Parameter]) -> Callable[..., nn.Parameter]:
+    def parameter(self, original: Any, cls: Any, data: Any = None, requires_grad: bool = True) -> Any:
         """`nn.Parameter(0.1 * torch.ones(n))`: varied as it is made.
 
         Zeros that no factory made may be memory that is still to be filled; what is never learned may be
         a scale or a mask, which a candidate may know.
         """
+        made = original(cls, data, requires_grad)
+        is_telling = requires_grad and not self._is_unfilled(data)
+        if _is_among(self.filled, data) or (
+            is_telling and _is_constant(made) and float(made.detach().flatten()[0]) != 0
+        ):
+            self._noise.vary(made)
+        elif is_telling and _is_pattern(made):
+            self._noise.vary(made, _PATTERN)
+        elif is_telling and _is_regular(made):
+            self._noise.vary(made, _REGULAR)
+        if made.layout is torch.strided and not made.is_meta:
+            self._parameters[made.data_ptr()] = weakref.ref(made)
+        return made
 
-        def new(cls: Any, data: Any = None, requires_grad: bool = True) -> nn.Parameter:
-            made = original(cls, data, requires_grad)
-            remembered = self._filled.get(id(data))
-            is_filled = remembered is not None and remembered() is data
-            is_telling = requires_grad and not self._is_unfilled(data)
-            if is_filled or (is_telling and _is_constant(made) and float(made.detach().flatten()[0]) != 0):
-                self._noise.vary(made)
-            elif is_telling and _is_pattern(made):
-                self._noise.vary(made, _PATTERN)
-            elif is_telling and _is_regular(made):
-                self._noise.vary(made, _REGULAR)
-            if made.layout is torch.strided and not made.is_meta:
-                self._made[made.data_ptr()] = weakref.ref(made)
-            return made
 
-        return new
+def _wrapped(original: Any, wrapper: Callable[..., Any]) -> Callable[..., Any]:
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return wrapper(original, *args, **kwargs)
+
+    return call
+
+
+def _is_among(made: _Remembered, data: Any) -> bool:
+    remembered = made.get(id(data))
+    return remembered is not None and remembered() is data
 
 
 def _is_plain(tensor: torch.Tensor) -> bool:
@@ -286,17 +277,18 @@ def varied_constants(seed: int) -> Iterator[None]:
     """While active, parameters and running statistics that would start as constants get noise instead."""
     variation = _Variation(seed)
     factories = ("ones", "zeros", "full", "ones_like", "zeros_like", "full_like")
+    allocators = ("empty", "empty_like", "empty_strided")
     with torch.device("cpu"):
         # Torch notes once, at first use, what obeys a device context: it must not note the patches.
         torch.empty(0)
     try:
         initialisers = ("ones_", "zeros_", "constant_", "eye_", "dirac_")
-        variation.patch(nn.init, initialisers, variation.initialiser)
-        variation.patch(torch, factories, variation.factory)
-        variation.patch(torch, ("empty", "empty_like", "empty_strided"), variation.allocator)
+        variation.patch(nn.init, initialisers, variation.initialise)
+        variation.patch(torch, factories, partial(variation.make, variation.filled))
+        variation.patch(torch, allocators, partial(variation.make, variation.unfilled))
         variation.patch(nn.Parameter, ("__new__",), variation.parameter)
-        variation.patch(torch.Tensor, ("fill_", "zero_"), variation.filler)
-        variation.patch(nn.Module, ("register_buffer",), variation.registration)
+        variation.patch(torch.Tensor, ("fill_", "zero_"), variation.fill)
+        variation.patch(nn.Module, ("register_buffer",), variation.register)
         variation.patch(_NormBase, ("reset_running_stats",), variation.reset)
         yield
     finally:

@@ -53,13 +53,10 @@ class _Place:
 def _copy_of(buffer: torch.Tensor | None) -> torch.Tensor | None:
     if buffer is None or is_lazy(buffer) or buffer.is_nested:
         return None
-    if any(stride == 0 and size > 1 for stride, size in zip(_strides(buffer), buffer.shape, strict=False)):
+    strides = buffer.stride() if buffer.layout is torch.strided else ()
+    if any(stride == 0 and size > 1 for stride, size in zip(strides, buffer.shape, strict=False)):
         return None  # expanded: nothing can be written to it
     return buffer.detach().clone()
-
-
-def _strides(buffer: torch.Tensor) -> tuple[int, ...]:
-    return buffer.stride() if buffer.layout is torch.strided else ()
 
 
 def _is_own(module: nn.Module, name: str, buffer: torch.Tensor | None) -> bool:

@@ -11,6 +11,8 @@ MAX_DEPTH: Final = 200
 depth of the stack, so that what was received can always be passed on."""
 MAX_FDS: Final = 8
 """File descriptors that may ride on one message."""
+SEND_S: Final = 30.0
+"""Seconds that the other side of a channel may take to read a message."""
 MAX_NAME: Final = 200
 """Characters of a name: of a layout, a model, a device, an exception's type."""
 MAX_LINE: Final = 500

@@ -78,17 +78,22 @@ class RefereeRequest(Request[A_co]):
     """A request that a referee serves."""
 
 
-class Open(RefereeRequest[Opened]):
-    """Prepare a problem; once, before any candidate."""
+class ProblemRequest(RefereeRequest[A_co]):
+    """A request that begins with a problem."""
 
     problem: Text
     """The problem's name."""
     source: Text
     overrides: Fields
+    threads: Threads
+
+
+class Open(ProblemRequest[Opened]):
+    """Prepare a problem; once, before any candidate."""
+
     config: Fields
     """Fields of an `EvaluationConfig`."""
     device: Name
-    threads: Threads
     others_evicted: bool
     """Others have made room on the device."""
 
@@ -108,22 +113,14 @@ class SanitizeCandidate(RefereeRequest[Sanitized]):
     source: Text
 
 
-class InspectProblem(RefereeRequest[ProblemFound | ChildEnded]):
+class InspectProblem(ProblemRequest[ProblemFound | ChildEnded]):
     """Look for flaws in a problem, in a child process; `ChildEnded` comes last, whatever came before."""
 
-    problem: Text
-    source: Text
-    overrides: Fields
     config: Fields
     device: Name
-    threads: Threads
 
 
-class DescribeProblem(RefereeRequest[ProblemFound | ChildEnded]):
+class DescribeProblem(ProblemRequest[ProblemFound | ChildEnded]):
     """Find a problem's inputs, outputs and parameters without computing anything; answered likewise."""
 
-    problem: Text
-    source: Text
-    overrides: Fields
     dtype: Name
-    threads: Threads

@@ -80,12 +80,7 @@ def _keeps_strides(tensor: torch.Tensor) -> bool:
 
 def view(memory: torch.Tensor, slot: Slot, index: int) -> torch.Tensor:
     """The tensor of call `index` inside a block's uint8 memory."""
-    dtype = dtype_from(slot["dtype"])
-    shape, stride = tuple(slot["shape"]), tuple(slot["stride"])
-    if 0 in shape:
-        return torch.empty(shape, dtype=dtype, device=memory.device)
-    begin = slot["offset"] + index * slot["pitch"]
-    return memory[begin : begin + slot["pitch"]].view(dtype).as_strided(shape, stride)
+    return stacked(memory, slot, index, 1)[0]
 
 
 def exact_copy(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:

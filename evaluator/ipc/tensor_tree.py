@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import SimpleNamespace
 from typing import Any
 
@@ -29,11 +29,7 @@ def dtype_name(dtype: torch.dtype) -> str:
 
 
 def dtype_from(name: str) -> torch.dtype:
-    """The dtype of that name.
-
-    Raises:
-        ValueError: no such dtype.
-    """
+    """The dtype of that name; raises ValueError where there is none."""
     dtype = getattr(torch, name, None)
     if not isinstance(dtype, torch.dtype):
         raise ValueError(f"no dtype called {name!r}")
@@ -65,21 +61,17 @@ def _flatten(value: Any, leaves: list[torch.Tensor], numbers: bool) -> Tree:
     if isinstance(value, (list, tuple)):
         kind = "list" if isinstance(value, list) else "tuple"
         return {"k": kind, "v": [_flatten(item, leaves, numbers) for item in value]}
+    items: Iterable[tuple[Any, Any]]
     if isinstance(value, Mapping):
         # Outputs are compared by key, whatever order a dictionary was filled in; inputs keep theirs.
-        items = sorted(value.items(), key=lambda item: str(item[0])) if numbers else value.items()
-        return {
-            "k": "dict",
-            "v": [[_atom(_plain(key)), _flatten(item, leaves, numbers)] for key, item in items],
-        }
-    if is_namespace(value):
+        kind, items = "dict", value.items()
+        items = sorted(items, key=lambda item: str(item[0])) if numbers else items
+    elif is_namespace(value):
         # A property of what is returned says nothing that its fields do not.
-        fields = sorted(read_fields(value, properties=not numbers).items())
-        return {
-            "k": "namespace",
-            "v": [[_atom(key), _flatten(item, leaves, numbers)] for key, item in fields],
-        }
-    return _atom(value)
+        kind, items = "namespace", sorted(read_fields(value, properties=not numbers).items())
+    else:
+        return _atom(value)
+    return {"k": kind, "v": [[_atom(_plain(key)), _flatten(item, leaves, numbers)] for key, item in items]}
 
 
 def is_namespace(value: Any) -> bool:
@@ -127,11 +119,7 @@ def _atom(value: Any) -> Tree:
 
 
 def unflatten(tree: Tree, leaf: Callable[[int], Any]) -> Any:
-    """Rebuild a value; `leaf(i)` gives its i-th tensor.
-
-    Raises:
-        ValueError: the tree is malformed.
-    """
+    """Rebuild a value; `leaf(i)` gives its i-th tensor. Raises ValueError where the tree is malformed."""
     kind, content = tree.get("k"), tree.get("v")
     match kind:
         case "tensor":
@@ -175,17 +163,12 @@ def same_structure(left: Tree, right: Tree) -> bool:
         case "tensor":
             return True
         case "list" | "tuple":
-            return len(left["v"]) == len(right["v"]) and all(
-                same_structure(a, b) for a, b in zip(left["v"], right["v"], strict=True)
-            )
+            ours, theirs = ({str(at): item for at, item in enumerate(tree["v"])} for tree in (left, right))
         case "dict" | "namespace":
-            ours = {str(key): item for key, item in left["v"]}
-            theirs = {str(key): item for key, item in right["v"]}
-            return ours.keys() == theirs.keys() and all(
-                same_structure(ours[key], theirs[key]) for key in ours
-            )
+            ours, theirs = ({str(key): item for key, item in tree["v"]} for tree in (left, right))
         case _:
             return bool(left == right)
+    return ours.keys() == theirs.keys() and all(same_structure(ours[key], theirs[key]) for key in ours)
 
 
 def leaf_paths(tree: Tree, prefix: str = "") -> list[str]:
@@ -194,14 +177,9 @@ def leaf_paths(tree: Tree, prefix: str = "") -> list[str]:
         case "tensor":
             return [prefix]
         case "list" | "tuple":
-            return [
-                path
-                for index, item in enumerate(tree["v"])
-                for path in leaf_paths(item, f"{prefix}[{index}]")
-            ]
+            parts = list(enumerate(tree["v"]))
         case "dict" | "namespace":
-            return [
-                path for key, item in tree["v"] for path in leaf_paths(item, f"{prefix}[{key.get('v')!r}]")
-            ]
+            parts = [(key.get("v"), item) for key, item in tree["v"]]
         case _:
             return []
+    return [path for name, item in parts for path in leaf_paths(item, f"{prefix}[{name!r}]")]

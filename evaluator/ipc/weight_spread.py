@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 import torch
@@ -34,14 +34,12 @@ class Spread:
 
     def as_message(self) -> dict[str, Any]:
         """The same as JSON."""
-        return {"factor": self.factor, "kept": [list(shape) for shape in self.kept]}
+        return asdict(self)
 
     @classmethod
     def from_message(cls, fields: dict[str, Any] | None) -> Spread:
         """Read what `as_message` wrote."""
-        if fields is None:
-            return UNCHANGED
-        return cls(float(fields["factor"]), tuple(map(tuple, fields["kept"])))
+        return UNCHANGED if fields is None else cls(fields["factor"], tuple(map(tuple, fields["kept"])))
 
 
 UNCHANGED: Final = Spread()
@@ -97,17 +95,8 @@ def _mean(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> float | t
     named |= {one.name: value for one, value in zip(func._schema.arguments, args, strict=False)}
     named |= kwargs
     if name in _MEANS:
-        mean: float | torch.Tensor = named["mean"]
-        return mean
+        return named["mean"]  # type: ignore[no-any-return]  # a number or a tensor, as the operator takes it
     return (float(named["from"]) + float(named["to"])) / 2
-
-
-def _eagerly() -> contextlib.AbstractContextManager[None]:
-    """Compile nothing now: what torch's compiler meets under a dispatch mode it never compiles later."""
-    if "torch._dynamo" not in sys.modules:
-        return contextlib.nullcontext()
-    stance: contextlib.AbstractContextManager[None] = torch.compiler.set_stance("force_eager")
-    return stance
 
 
 @contextlib.contextmanager
@@ -117,6 +106,9 @@ def spread_draws(wanted: Spread) -> Iterator[None]:
         yield
         return
     mode = _Spreading(wanted)
+    # What torch's compiler meets under a dispatch mode it never compiles later.
+    compiles = "torch._dynamo" in sys.modules
+    eagerly = torch.compiler.set_stance("force_eager") if compiles else contextlib.nullcontext()
     original = nn.init._no_grad_trunc_normal_
 
     def truncated(tensor: torch.Tensor, mean: float, *args: Any, **kwargs: Any) -> torch.Tensor:
@@ -131,7 +123,7 @@ def spread_draws(wanted: Spread) -> Iterator[None]:
 
     try:
         nn.init._no_grad_trunc_normal_ = truncated
-        with _eagerly(), mode:
+        with eagerly, mode:
             yield
     finally:
         nn.init._no_grad_trunc_normal_ = original

@@ -15,7 +15,7 @@ from kernelwright.evaluator.devices import Device, is_device_full, open_device
 from kernelwright.evaluator.ipc import referee_messages as wire
 from kernelwright.evaluator.ipc.channel import Channel, ChannelClosed, JsonObject
 from kernelwright.evaluator.ipc.messages import Dispatcher, Message, Request
-from kernelwright.evaluator.ipc.precision import apply_math
+from kernelwright.evaluator.ipc.model_init import apply_math
 from kernelwright.evaluator.referee.correctness.trials import TrialPool
 from kernelwright.evaluator.referee.device_memory import shortage
 from kernelwright.evaluator.referee.evaluate_candidate import EvaluationRequest, evaluate_candidate

@@ -28,7 +28,7 @@ from torch.overrides import TorchFunctionMode
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
-from kernelwright.evaluator.ipc.precision import apply_math  # noqa: E402
+from kernelwright.evaluator.ipc.model_init import apply_math  # noqa: E402
 from kernelwright.evaluator.ipc.tensor_tree import flatten  # noqa: E402
 from kernelwright.evaluator.referee.correctness.comparison import Outputs, compare, overall_errors  # noqa: E402
 from kernelwright.evaluator.referee.correctness.tolerance import change_limit  # noqa: E402

@@ -1,8 +1,8 @@
-"""Reads the signatures of ATen's operators out of the installed torch's headers and restates them.
+"""Reads declarations out of the installed torch's headers and restates them.
 
-Writes declarations for the lean headers, and definitions for the helper that is compiled once against the
-full headers. The lean headers so have exactly this torch version's overloads and defaults, for the names
-listed in `operators.txt`.
+Writes declarations of ATen's operators for the lean headers, and definitions for the helper that is compiled
+once against the full headers. The lean headers so have exactly this torch version's overloads and defaults,
+for the names listed in `operators.txt`. Of torch's Python objects it copies what the helper needs.
 """
 
 from __future__ import annotations
@@ -35,6 +35,14 @@ _HANDWRITTEN: Final = re.compile(
 )
 """Methods `tensor.h` writes itself."""
 _FUNCTION: Final = re.compile(r"^inline ([^\n{}]+?) (\w+)\(([^\n]*)\) \{$", re.MULTILINE)
+_VARIABLE: Final = "torch/csrc/autograd/python_variable.h"
+_EXCEPTIONS: Final = "torch/csrc/Exceptions.h"
+_PYTHON_OBJECTS: Final = (
+    (_VARIABLE, r"^struct THPVariable \{(?s:.*?)^\};"),
+    (_VARIABLE, r"^[A-Z_ ]*extern PyObject\* ?THPVariableClass;"),
+    (_VARIABLE, r"^[A-Z_ ]*PyObject\* THPVariable_Wrap\((?:const )?at::TensorBase&? \w+\);"),
+    (_EXCEPTIONS, r"^[A-Z_ ]*void translate_exception_to_python\([^;]*\);"),
+)
 _METHOD: Final = re.compile(r"^  ([\w:<>,& ]+?) (\w+)\(([^\n]*)\) const;$", re.MULTILINE)
 
 
@@ -102,6 +110,23 @@ def read_methods(include: Path, names: Iterable[str]) -> list[Operator]:
         for operator in declared
         if not _is_flattened(operator) and not _HANDWRITTEN.fullmatch(operator.name)
     ]
+
+
+def python_objects(include: Path) -> str:
+    """C++ text that declares torch's Python objects; includes torch's headers where it finds no declarations.
+
+    The headers include pybind11 and autograd: ten seconds of parsing for one structure and three functions.
+    """
+    try:
+        texts = {name: (include / name).read_text() for name in (_VARIABLE, _EXCEPTIONS)}
+    except OSError:
+        texts = {}
+    found = [re.search(words, texts.get(name, ""), re.MULTILINE) for name, words in _PYTHON_OBJECTS]
+    if not all(found):
+        return f"#include <{_EXCEPTIONS}>\n#include <{_VARIABLE}>\n"
+    *parts, translation = (match.group() for match in found if match)
+    preamble = "#include <c10/util/MaybeOwned.h>\n#include <torch/csrc/Export.h>\n"
+    return "\n".join([preamble, *parts, "namespace torch {", translation, "}", ""])
 
 
 def _is_flattened(operator: Operator) -> bool:

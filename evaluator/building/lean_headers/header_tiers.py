@@ -1,23 +1,41 @@
-"""Chooses the headers a build is tried with: the lean ones where they fit this machine, then torch's own."""
+"""Chooses the headers a build is tried with: the lean ones where they fit this machine, then torch's own.
+
+Lean ones are precompiled where that pays.
+"""
 
 from __future__ import annotations
 
 import logging
+import re
+import shutil
 import threading
+from collections import Counter
+from itertools import pairwise
 from pathlib import Path
+from typing import Final
 
+from kernelwright.evaluator.building import policy
 from kernelwright.evaluator.building.build_cache import BuildCache
-from kernelwright.evaluator.building.build_plan import BuildPlan, HeaderSet, full_headers
+from kernelwright.evaluator.building.build_plan import (
+    OUTPUT,
+    PRECOMPILABLE,
+    BuildPlan,
+    HeaderSet,
+    full_headers,
+)
 from kernelwright.evaluator.building.lean_headers.lean_headers import (
     LeanHeaders,
     UnfitLeanHeaders,
     lean_headers_key,
     make_lean_headers,
 )
-from kernelwright.evaluator.building.lean_headers.precompiled_headers import PrecompiledHeaders
 from kernelwright.evaluator.building.sandboxed_build import BuildSandbox
+from kernelwright.evaluator.schema.record import sha256_text
 
 _log = logging.getLogger(__name__)
+_CLANG_FLAGS: Final = ("-fpch-instantiate-templates",)
+_OWN_MACRO: Final = re.compile(r"-D(?:_GLIBCXX|TORCH_API)")
+_SETTING: Final = re.compile(r"-(?:O|f|m|std=|g|pthread|D_GLIBCXX|DTORCH_API|isystem$)")
 
 
 class HeaderTiers:
@@ -56,11 +74,7 @@ class HeaderTiers:
         return self._sandbox.with_folder(self._lean.folder)
 
     def lean(self, *, make: bool) -> LeanHeaders | None:
-        """The lean headers, with `make` made now if this machine has none; None without any that fit.
-
-        Raises:
-            MachineError: sandbox or disk failed.
-        """
+        """The lean headers, made now with `make`; None without any that fit. Raises as `build` does."""
         with self._guard:
             if self._lean is None and not self._unfit:
                 self._lean = self._find_or_make(make=make)
@@ -92,3 +106,61 @@ class HeaderTiers:
                 unfit.write_text(str(error))
             else:
                 self._cache.put_in_place(staged, place)
+
+
+class PrecompiledHeaders:
+    """Precompiled lean headers, once per set of compiler flags that is used again; usable from any thread.
+
+    The compiler checks that one fits and reads the ordinary header where it does not, so nothing here is part
+    of a build's content address.
+    """
+
+    def __init__(self, lean: LeanHeaders, cache: BuildCache) -> None:
+        self._lean = lean
+        self._cache = cache
+        self._uses: Counter[str] = Counter()
+        self._guard = threading.Lock()
+
+    def folder_for(self, command: tuple[str, ...], sandbox: BuildSandbox) -> Path | None:
+        """The folder to search first for a compile command; None while precompiling does not pay."""
+        clang = self._lean.toolchain.cxx.is_clang
+        macros = (word for word in command if word.startswith(("-D", "-U")))
+        if clang and not all(map(_OWN_MACRO.match, macros)):
+            return None  # clang would not notice that they change the header
+        settings = (*_settings(command), *(_CLANG_FLAGS if clang else ()))
+        key = sha256_text("\0".join(settings))[:24]
+        folder = self._lean.folder / "precompiled" / key
+        if folder.exists():
+            return folder
+        with self._guard:
+            self._uses[key] += 1
+            enough = policy.PRECOMPILE_AFTER_USES_CLANG if clang else policy.PRECOMPILE_AFTER_USES
+            if self._uses[key] < enough or len(list(folder.parent.glob("*"))) >= policy.MAX_PRECOMPILED:
+                return None
+        with self._cache.building(f"{self._lean.folder.name[:24]}-{key}"):
+            if not folder.exists():
+                self._make(folder, settings, sandbox)
+        return folder
+
+    def _make(self, folder: Path, settings: tuple[str, ...], sandbox: BuildSandbox) -> None:
+        header = self._lean.include_dir / PRECOMPILABLE
+        plan = BuildPlan(
+            tier="precompiled",
+            files={},
+            compile=(),
+            link=(*settings, "-x", "c++-header", str(header), "-o", OUTPUT),
+        )
+        with self._cache.staged() as staged:
+            made = staged / f"{PRECOMPILABLE}.gch"
+            made.parent.mkdir()
+            # Beside the precompiled one, because a later include looks for the header itself.
+            shutil.copyfile(header, staged / PRECOMPILABLE)
+            if not sandbox.run(plan, made, timeout_s=policy.PREPARE_S, workers=1).entry.ok:
+                made.unlink()  # the folder without it marks the failure, and is not tried again
+            self._cache.put_in_place(staged, folder)
+
+
+def _settings(command: tuple[str, ...]) -> tuple[str, ...]:
+    """The compiler and the flags a precompiled header depends on, which a candidate's macros are not."""
+    pairs = pairwise(command)
+    return (command[0], *(word for last, word in pairs if _SETTING.match(word) or last == "-isystem"))

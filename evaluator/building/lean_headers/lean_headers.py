@@ -23,9 +23,12 @@ from kernelwright.evaluator.building.build_plan import (
 )
 from kernelwright.evaluator.building.build_request import BuildRequest
 from kernelwright.evaluator.building.flags import Flags
-from kernelwright.evaluator.building.lean_headers.aten_operators import Operator, read_functions, read_methods
-from kernelwright.evaluator.building.lean_headers.policy import PREPARE_S
-from kernelwright.evaluator.building.lean_headers.torch_objects import restate
+from kernelwright.evaluator.building.lean_headers.aten_operators import (
+    python_objects,
+    read_functions,
+    read_methods,
+)
+from kernelwright.evaluator.building.policy import PREPARE_S
 from kernelwright.evaluator.building.sandboxed_build import BuildSandbox
 from kernelwright.evaluator.building.toolchain import Toolchain
 from kernelwright.evaluator.schema.record import sha256_text
@@ -43,13 +46,8 @@ _LAYOUT_NAMES: Final = (
 )
 """The values that `helper/tensor.cpp` records, in its order."""
 _HELPER_FLAGS: Final = (
-    "-O1",
-    "-fPIC",
-    "-fno-strict-aliasing",
-    "-fno-access-control",
-    "-ffunction-sections",
-    "-w",
-)
+    "-O1", "-fPIC", "-fno-strict-aliasing", "-fno-access-control", "-ffunction-sections", "-w"
+)  # fmt: skip
 
 _TYPES: Final = ("tensor.h", "dispatch.h", "parallel.h")
 _ALL: Final = (*_TYPES, "bindings.h", "library.h", "functional.h")
@@ -130,8 +128,8 @@ def make_lean_headers(folder: Path, sandbox: BuildSandbox) -> None:
     files, plan = _read_helper(toolchain)
     archive = folder / "helper.a"
     made = sandbox.run(plan, archive, timeout_s=PREPARE_S, workers=3)
-    if not made.ok:
-        raise UnfitLeanHeaders(made.log)
+    if not made.entry.ok:
+        raise UnfitLeanHeaders(made.entry.log)
     archive.chmod(0o444)
     for name, text in (files | _forwarders() | {f"{_OWN}/layout.h": _layout(archive.read_bytes())}).items():
         path = folder / "include" / name
@@ -151,8 +149,8 @@ def _test(lean: LeanHeaders, sandbox: BuildSandbox) -> None:
     )
     library = lean.folder / "selftest.so"
     made = sandbox.with_folder(lean.folder).run(plan, library, timeout_s=PREPARE_S, workers=1)
-    if not made.ok:
-        raise UnfitLeanHeaders(f"the self-test does not compile: {made.log}")
+    if not made.entry.ok:
+        raise UnfitLeanHeaders(f"the self-test does not compile: {made.entry.log}")
     library.chmod(0o755)
     script = SOURCES / "selftest.py"
     argv = (sys.executable, "-I", str(script), str(library))
@@ -168,19 +166,16 @@ def _read_helper(toolchain: Toolchain) -> tuple[dict[str, str], BuildPlan]:
     definitions = [operator.definition(method=False) for operator in functions]
     definitions += [operator.definition(method=True) for operator in methods]
     headers = {f"{_OWN}/{path.name}": path.read_text() for path in sorted((SOURCES / _OWN).glob("*.h"))}
-    headers[f"{_OWN}/functions.inc"] = _lines(functions, method=False)
-    headers[f"{_OWN}/methods.inc"] = _lines(methods, method=True)
+    for name, operators, method in (("functions", functions, False), ("methods", methods, True)):
+        lines = [operator.declaration(method=method) for operator in operators]
+        headers[f"{_OWN}/{name}.inc"] = "\n".join(lines)
     helper = {f"helper/{path.name}": path.read_text() for path in sorted((SOURCES / "helper").iterdir())}
     helper["helper/definitions.inc"] = "\n".join(definitions)
     helper["helper/operators.inc"] = "\n".join(
         f"#include <ATen/ops/{name}.h>" for name in names if (include / f"ATen/ops/{name}.h").exists()
     )
-    helper["helper/objects.inc"] = restate(include)
+    helper["helper/objects.inc"] = python_objects(include)
     return headers, _plan_helper(toolchain, headers | helper)
-
-
-def _lines(operators: list[Operator], *, method: bool) -> str:
-    return "\n".join(operator.declaration(method=method) for operator in operators)
 
 
 def _plan_helper(toolchain: Toolchain, files: dict[str, str]) -> BuildPlan:
@@ -211,7 +206,7 @@ def _layout(archive: bytes) -> str:
 
 
 def _forwarders() -> dict[str, str]:
-    def text(parts: tuple[str, ...]) -> str:
-        return "".join(f"#include <{_OWN}/{name}>\n" for name in ("layout.h", *parts, "names.h"))
-
-    return {name: text(parts) for name, parts in FORWARDERS.items()}
+    return {
+        name: "".join(f"#include <{_OWN}/{part}>\n" for part in ("layout.h", *parts, "names.h"))
+        for name, parts in FORWARDERS.items()
+    }

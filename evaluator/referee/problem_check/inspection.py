@@ -13,7 +13,7 @@ from torch import nn
 
 from kernelwright.evaluator.devices import Device, open_device
 from kernelwright.evaluator.ipc.driver_requests import Begin
-from kernelwright.evaluator.ipc.precision import apply_math
+from kernelwright.evaluator.ipc.model_init import apply_math
 from kernelwright.evaluator.ipc.referee_messages import InspectProblem
 from kernelwright.evaluator.referee.checks.device_peaks import measure_peaks
 from kernelwright.evaluator.referee.correctness.op_trace import trace_call

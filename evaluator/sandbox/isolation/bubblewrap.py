@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from kernelwright.evaluator.sandbox.isolation.mounts import python_binds, system_binds, system_links
-from kernelwright.evaluator.sandbox.isolation.sandbox_policy import Bind, SandboxPolicy
+from kernelwright.evaluator.sandbox.isolation.sandbox_policy import SandboxPolicy
 from kernelwright.evaluator.sandbox.policy import BUBBLEWRAP_S
 
 USER_NAME: Final = "sandbox"
@@ -42,20 +42,10 @@ def find_bubblewrap() -> Bubblewrap | None:
     return Bubblewrap(Path(found), frozenset(re.findall(r"--[a-z0-9-]+", answer.stdout)))
 
 
-@dataclass(frozen=True, slots=True)
-class Descriptors:
-    """Descriptors that bubblewrap reads and writes while it starts."""
-
-    passwd: int
-    group: int
-    information: int
-    """For the pid of the program inside."""
-
-
 def arguments(
-    program: Bubblewrap, policy: SandboxPolicy, uid: int | None, descriptors: Descriptors
+    program: Bubblewrap, policy: SandboxPolicy, uid: int | None, *, passwd: int, group: int, information: int
 ) -> list[str]:
-    """All arguments before the command.
+    """All arguments before the command; two descriptors are read, and the program's pid is written to one.
 
     With a `uid` (under root) there is no user namespace: the program inside keeps the three capabilities it
     needs to become that user, then drops them.
@@ -75,7 +65,8 @@ def arguments(
     words += _scratch(program, "/tmp", policy.scratch_bytes)
     words += _scratch(program, "/dev/shm", policy.scratch_bytes)
     binds = (*system_binds(devices=bool(policy.devices)), *python_binds(), *policy.binds)
-    ordered = _ordered(binds)
+    by_target = {bind.target or bind.source: bind for bind in binds}
+    ordered = [by_target[target] for target in sorted(by_target, key=lambda target: target.parts)]
     words += _parents(["/etc/passwd", *(str(bind.target or bind.source) for bind in ordered)])
     for bind in ordered:
         words += [
@@ -83,9 +74,9 @@ def arguments(
             str(bind.source),
             str(bind.target or bind.source),
         ]
-    for descriptor, target in ((descriptors.passwd, "/etc/passwd"), (descriptors.group, "/etc/group")):
+    for descriptor, target in ((passwd, "/etc/passwd"), (group, "/etc/group")):
         words += ["--perms", "0644", "--ro-bind-data", str(descriptor), target]
-    words += ["--info-fd", str(descriptors.information)]
+    words += ["--info-fd", str(information)]
     words += _devices(policy)
     return [*words, "--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/"]
 
@@ -121,8 +112,3 @@ def _devices(policy: SandboxPolicy) -> Iterator[str]:
         yield from ("--dev-bind", str(device), str(device))
     if policy.devices:
         yield from ("--ro-bind-try", "/proc/driver/nvidia", "/proc/driver/nvidia")
-
-
-def _ordered(binds: tuple[Bind, ...]) -> list[Bind]:
-    by_target = {bind.target or bind.source: bind for bind in binds}
-    return [by_target[target] for target in sorted(by_target, key=lambda target: target.parts)]

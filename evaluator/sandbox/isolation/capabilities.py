@@ -8,16 +8,11 @@ from functools import cache
 from types import MappingProxyType
 from typing import Final
 
+from kernelwright.evaluator.sandbox import policy
 from kernelwright.evaluator.sandbox.isolation import landlock_tier, seccomp
 from kernelwright.evaluator.sandbox.isolation.bubblewrap import find_bubblewrap
 from kernelwright.evaluator.sandbox.isolation.cgroups import hierarchies
 from kernelwright.evaluator.sandbox.isolation.sandbox_policy import SandboxPolicy, SandboxProbe, TierProbe
-from kernelwright.evaluator.sandbox.policy import (
-    PROBE_FILE_BYTES,
-    PROBE_MEMORY_BYTES,
-    PROBE_PROCESSES,
-    PROBE_S,
-)
 from kernelwright.evaluator.sandbox.process.launcher import Launcher
 from kernelwright.evaluator.sandbox.process.sandboxed_process import SandboxedProcess
 from kernelwright.evaluator.sandbox.process.startup import gives_users
@@ -45,16 +40,13 @@ NONE_GAP: Final = "everything this user can reach: files, network, processes, th
 def probe() -> SandboxProbe:
     """Try every tier, once per process."""
     with Launcher() as launcher:
-        bubblewrapped = _probe_bubblewrap(launcher)
-        confined = _probe_confined(launcher)
+        tiers = {
+            SandboxTier.BUBBLEWRAP: _probe_bubblewrap(launcher),
+            SandboxTier.CONFINED: _probe_confined(launcher),
+            SandboxTier.NONE: TierProbe(works=True, reason="", gaps=(NONE_GAP,)),
+        }
     return SandboxProbe(
-        tiers=MappingProxyType(
-            {
-                SandboxTier.BUBBLEWRAP: bubblewrapped,
-                SandboxTier.CONFINED: confined,
-                SandboxTier.NONE: TierProbe(works=True, reason="", gaps=(NONE_GAP,)),
-            }
-        ),
+        tiers=MappingProxyType(tiers),
         seccomp=seccomp.architecture() is not None,
         limits=hierarchies().limits,
         dedicated_uid=gives_users(SandboxTier.BUBBLEWRAP),
@@ -62,11 +54,7 @@ def probe() -> SandboxProbe:
 
 
 def strongest(requested: SandboxTier | None) -> SandboxTier:
-    """The tier to use; never chooses `none` by itself.
-
-    Raises:
-        MachineError: the requested tier, or every tier but `none`, does not work here.
-    """
+    """The tier to use, never `none` by itself; raises MachineError where the requested or any other fails."""
     if requested is SandboxTier.NONE:
         return requested
     tiers = probe().tiers
@@ -114,22 +102,21 @@ def _probe_confined(launcher: Launcher) -> TierProbe:
 
 
 def _try(launcher: Launcher, tier: SandboxTier) -> SandboxedProcess:
-    policy = SandboxPolicy(
+    bounds = SandboxPolicy(
         tier=tier,
-        memory_bytes=PROBE_MEMORY_BYTES,
-        processes=PROBE_PROCESSES,
-        file_bytes=PROBE_FILE_BYTES,
-        scratch_bytes=PROBE_FILE_BYTES,
+        memory_bytes=policy.PROBE_MEMORY_BYTES,
+        processes=policy.PROBE_PROCESSES,
+        file_bytes=policy.PROBE_FILE_BYTES,
+        scratch_bytes=policy.PROBE_FILE_BYTES,
         environment={},
     )
-    trial = launcher.start((sys.executable, "-I", "-c", "print('fine')"), policy)
-    ended = trial.wait(PROBE_S) or trial.kill()
+    trial = launcher.start((sys.executable, "-I", "-c", "print('fine')"), bounds)
+    ended = trial.wait(policy.PROBE_S) or trial.kill()
     if ended.returncode != 0 or trial.output() != "fine\n":
         raise MachineError(f"a trial program {ended.reason}: {trial.output().strip() or 'no output'}")
     return trial
 
 
 def _limit_gaps() -> list[str]:
-    if hierarchies().limits != "rlimits":
-        return []
-    return ["memory beyond its limit for up to a tenth of a second: no writable cgroup, only a watchdog"]
+    gap = "memory beyond its limit for up to a tenth of a second: no writable cgroup, only a watchdog"
+    return [gap] if hierarchies().limits == "rlimits" else []

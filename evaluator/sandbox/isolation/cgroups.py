@@ -135,14 +135,17 @@ class ControlGroup:
                 (folder / "cgroup.procs").write_text(str(pid))
 
     def freeze(self) -> None:
-        """Stop every task and wait until all have stopped.
-
-        Raises:
-            TimeoutError: a task did not stop in time.
-        """
-        if freezer := self.freezer:
-            freezer.control.write_text(freezer.stop)
-            self._await(freezer.state, freezer.stopped)
+        """Stop every task and wait until all have stopped; raises TimeoutError where one does not in time."""
+        if (freezer := self.freezer) is None:
+            return
+        freezer.control.write_text(freezer.stop)
+        deadline = time.monotonic() + FREEZE_S
+        pause = 0.00005
+        while freezer.stopped not in freezer.state.read_text():
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{freezer.state} did not say {freezer.stopped!r} within {FREEZE_S} s")
+            time.sleep(pause)
+            pause = min(0.01, pause * 2)
 
     def thaw(self) -> None:
         if freezer := self.freezer:
@@ -163,26 +166,14 @@ class ControlGroup:
         gone = [cleanup.remove_cgroup(str(folder)) for folder in reversed(self._folders)]
         return all(gone)
 
-    def _await(self, file: Path, text: str) -> None:
-        deadline = time.monotonic() + FREEZE_S
-        pause = 0.00005
-        while text not in file.read_text():
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"{file} did not say {text!r} within {FREEZE_S} s")
-            time.sleep(pause)
-            pause = min(0.01, pause * 2)
-
 
 NO_GROUP: Final = ControlGroup(Hierarchies(), "")
 """A group of no hierarchy: it bounds, freezes and kills nothing."""
 
 
 def _field(file: Path, name: str) -> int:
-    for line in file.read_text().splitlines():
-        key, _, value = line.partition(" ")
-        if key == name:
-            return int(value)
-    return 0
+    fields = dict(line.partition(" ")[::2] for line in file.read_text().splitlines())
+    return int(fields.get(name, 0))
 
 
 def _own_groups() -> dict[str, str]:

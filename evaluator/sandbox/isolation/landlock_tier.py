@@ -53,11 +53,7 @@ def abi() -> int:
 
 
 def check_targets(binds: tuple[Bind, ...]) -> None:
-    """Refuse binds that show a path elsewhere.
-
-    Raises:
-        ConfigError: only bubblewrap can move a path.
-    """
+    """Refuse binds that show a path elsewhere, which only bubblewrap can: raises ConfigError."""
     for bind in binds:
         if bind.target is not None and bind.target.resolve() != bind.source.resolve():
             raise ConfigError(f"only the bubblewrap sandbox can show {bind.source} at {bind.target}")
@@ -107,10 +103,8 @@ def visible(policy: SandboxPolicy) -> tuple[Bind, ...]:
 
 def closed_ancestor(path: Path) -> Path | None:
     """The outermost folder above a path that other users may not enter."""
-    for folder in reversed(path.resolve().parents):
-        if not folder.stat().st_mode & 0o001:
-            return folder
-    return None
+    above = reversed(path.resolve().parents)
+    return next((folder for folder in above if not folder.stat().st_mode & 0o001), None)
 
 
 def relocated(text: str, scratch: Path) -> str:

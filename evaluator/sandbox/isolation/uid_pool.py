@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import random
 import socket
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
@@ -15,20 +16,16 @@ from kernelwright.evaluator.schema.errors import MachineError
 SETGID, SETUID = 6, 7
 
 
+@dataclass(frozen=True, slots=True)
 class UidLease:
     """An exclusive uid, marked by an abstract socket that the kernel removes if this process is killed."""
 
-    def __init__(self, uid: int, mark: socket.socket) -> None:
-        self.uid = uid
-        self._mark = mark
+    uid: int
+    mark: socket.socket
 
     @classmethod
     def take(cls) -> Self:
-        """Take any uid that no sandbox on this machine holds.
-
-        Raises:
-            MachineError: all are taken.
-        """
+        """Take any uid that no sandbox on this machine holds; raises MachineError where all are taken."""
         first = random.SystemRandom().randrange(len(UIDS))
         for offset in range(len(UIDS)):
             uid = UIDS[(first + offset) % len(UIDS)]
@@ -43,7 +40,7 @@ class UidLease:
 
     def release(self) -> None:
         """Free the uid; none of its processes may run any more."""
-        self._mark.close()
+        self.mark.close()
 
 
 def may_switch() -> bool:

@@ -47,11 +47,7 @@ class ControlChannel:
         self._socket.sendall(f"{len(data):08x}".encode() + data)
 
     def receive(self, deadline: float) -> ControlLine | None:
-        """The next line, or None when the other end is gone.
-
-        Raises:
-            TimeoutError: nothing came before the deadline, a `time.monotonic()`.
-        """
+        """The next line, or None when the other end is gone; raises TimeoutError after the `deadline`."""
         while not self._pending:
             self._socket.settimeout(max(0.001, deadline - time.monotonic()))
             if not self._read():

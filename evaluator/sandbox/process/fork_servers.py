@@ -8,11 +8,12 @@ import os
 import socket
 import subprocess
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from kernelwright.evaluator.sandbox.policy import PRELOAD_S
+from kernelwright.evaluator.sandbox.process.init_plan import StartRequest
 from kernelwright.evaluator.sandbox.process.spawn_thread import SpawnThread
 from kernelwright.evaluator.schema.errors import MachineError
 
@@ -35,11 +36,7 @@ class OpenNamespaces:
     """Namespaces of a process that are not this process's own."""
 
     def __init__(self, pid: int) -> None:
-        """Open them, after the process itself.
-
-        Raises:
-            MachineError: it may not be looked at, or is gone.
-        """
+        """Open them, after the process itself; raises MachineError where that is gone or closed to us."""
         self.flags, self.files = 0, list[int]()
         try:
             self.files.append(os.pidfd_open(pid))
@@ -67,25 +64,15 @@ class ForkServers:
         self._lock = threading.Lock()
         self._closed = False
 
-    def fork(
-        self,
-        argv: Sequence[str],
-        environment: Mapping[str, str],
-        preload: Iterable[str],
-        *,
-        namespaces: OpenNamespaces,
-        files: Sequence[int],
-    ) -> None:
-        """Have the program of a command with `-c` forked into a sandbox's namespaces.
-
-        `files` are its control channel, its output, and the descriptors that keep their numbers.
+    def fork(self, request: StartRequest, namespaces: OpenNamespaces, control: int) -> None:
+        """Have the program of a `-c` command forked into a sandbox's namespaces; it answers on `control`.
 
         Raises:
             MachineError: there is no such server, or it died.
         """
-        interpreter = argv[: argv.index("-c")]
-        early = {name: value for name, value in environment.items() if name not in LATE}
-        key = (*interpreter, *sorted(early.items()), *preload)
+        interpreter = request.argv[: request.argv.index("-c")]
+        early = {name: value for name, value in request.policy.environment.items() if name not in LATE}
+        key = (*interpreter, *sorted(early.items()), *request.preload)
         server = None
         try:
             with self._lock:
@@ -96,11 +83,16 @@ class ForkServers:
                     server.close()
                     server = None
                 if server is None:
-                    server = self._servers[key] = _ForkServer(self._spawner, interpreter, early, preload)
-            server.fork(namespaces, files)
+                    command = (*interpreter, str(SERVER))
+                    server = _ForkServer(self._spawner, command, early, request.preload)
+                    self._servers[key] = server
+            server.fork(namespaces, (control, request.output, *request.fds))
         except OSError as error:
             if server is not None:
-                self._discard(key, server)
+                with self._lock:
+                    if self._servers.get(key) is server:  # and not one that another thread has put there
+                        del self._servers[key]
+                server.close()
             raise MachineError(f"cannot fork a program: {error}") from error
 
     def close(self) -> None:
@@ -110,27 +102,21 @@ class ForkServers:
             for server in self._servers.values():
                 server.close()
 
-    def _discard(self, key: object, server: _ForkServer) -> None:
-        with self._lock:
-            if self._servers.get(key) is server:  # and not one that another thread has put there since
-                del self._servers[key]
-        server.close()
-
 
 class _ForkServer:
     def __init__(
         self,
         spawner: SpawnThread,
-        interpreter: Sequence[str],
+        command: Sequence[str],
         environment: Mapping[str, str],
-        preload: Iterable[str],
+        preload: Sequence[str],
     ) -> None:
         self._lock = threading.Lock()
         self._ready = False
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             self._process = spawner.spawn(
-                (*interpreter, str(SERVER), str(theirs.fileno()), *preload),
+                (*command, str(theirs.fileno()), *preload),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 fds=(theirs.fileno(),),

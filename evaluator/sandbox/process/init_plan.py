@@ -16,6 +16,19 @@ from kernelwright.evaluator.schema.config import SandboxTier
 
 
 @dataclass(frozen=True, slots=True)
+class StartRequest:
+    argv: Sequence[str]
+    policy: SandboxPolicy
+    fds: tuple[int, ...]
+    name: str
+    """Unique on this machine; `cleanup` knows the owner by it."""
+    output: int
+    """Descriptor to print to."""
+    preload: tuple[str, ...] = ()
+    """Modules that the program, `python -c`, finds imported."""
+
+
+@dataclass(frozen=True, slots=True)
 class SandboxFeatures:
     namespaces: frozenset[str]
     """Some of `user`, `mount`, `pid`, `net`, `ipc`, `uts`, `cgroup`."""
@@ -28,20 +41,18 @@ class SandboxFeatures:
     """A fork server starts the program."""
 
 
-def plan(
-    argv: Sequence[str], policy: SandboxPolicy, fds: Sequence[int], features: SandboxFeatures
-) -> Mapping[str, object]:
-    environment = dict(policy.environment)
+def plan(request: StartRequest, features: SandboxFeatures) -> Mapping[str, object]:
+    policy, environment = request.policy, dict(request.policy.environment)
     if features.scratch:
         environment = {
             name: landlock_tier.relocated(value, features.scratch) for name, value in environment.items()
         }
     confined = policy.tier is SandboxTier.CONFINED
     return {
-        "argv": [os.fsencode(word) for word in argv],
+        "argv": [os.fsencode(word) for word in request.argv],
         "environment": {os.fsencode(name): os.fsencode(value) for name, value in environment.items()},
         "directory": str(features.scratch or "/tmp"),
-        "fds": list(fds),
+        "fds": list(request.fds),
         "forked": features.forked,
         "rlimits": _rlimits(policy, features),
         "niceness": policy.niceness,

@@ -98,11 +98,7 @@ class Launcher:
                 self._lock.notify_all()
 
     def close(self) -> None:
-        """Kill every sandbox.
-
-        Raises:
-            MachineError: a process cannot be killed; all others have been.
-        """
+        """Kill every sandbox; raises MachineError after the last where one of them cannot be killed."""
         with self._lock:
             if self._closed:
                 return
@@ -141,23 +137,17 @@ class Launcher:
         preload: tuple[str, ...] = (),
     ) -> SandboxedProcess:
         name = f"{self._owner}{next(self._numbers)}-"
-        request = startup.StartRequest(argv, policy, fds, name, preload)
-        resources = SandboxResources(ControlChannel())
+        control, (reader, writer) = ControlChannel(), os.pipe()
+        resources = SandboxResources(control, OutputCapture(reader, output_bytes))
+        self._event_loop.watch(reader, resources.capture.read)
+        request = init_plan.StartRequest(argv, policy, fds, name, writer, preload)
         monitor: subprocess.Popen[bytes] | None = None
         try:
             if startup.gives_users(policy.tier):
                 resources.lease = UidLease.take()
             resources.group = ControlGroup(self._hierarchies, name)
-            capture, writer = self._capture(output_bytes)
-            try:
-                monitor = startup.spawn(
-                    request, resources, self._spawner, init_code=self._init_code, output=writer
-                )
-                processes, uid = startup.start_program(
-                    request, monitor, resources, capture, self._servers, output=writer
-                )
-            finally:
-                os.close(writer)
+            monitor = startup.spawn(request, resources, self._spawner, self._init_code)
+            processes, uid = startup.start_program(request, monitor, resources, self._servers)
         except BaseException:
             if monitor is not None:
                 monitor.kill()
@@ -165,21 +155,12 @@ class Launcher:
             cleanup.kill_starting(name)
             resources.release()
             raise
-        return self._register(processes, resources, capture, policy, uid)
-
-    def _capture(self, output_bytes: int) -> tuple[OutputCapture, int]:
-        reader, writer = os.pipe()
-        capture = OutputCapture(reader, output_bytes)
-        self._event_loop.watch(reader, capture.read)
-        return capture, writer
+        finally:
+            os.close(writer)
+        return self._register(processes, resources, policy, uid)
 
     def _register(
-        self,
-        processes: SandboxProcesses,
-        resources: SandboxResources,
-        capture: OutputCapture,
-        policy: SandboxPolicy,
-        uid: int | None,
+        self, processes: SandboxProcesses, resources: SandboxResources, policy: SandboxPolicy, uid: int | None
     ) -> SandboxedProcess:
         report = SandboxReport(
             tier=policy.tier.value,
@@ -187,9 +168,7 @@ class Launcher:
             seccomp=init_plan.has_filter(policy.tier),
             uid="own" if uid is None else "dedicated",
         )
-        sandboxed = SandboxedProcess(
-            processes, resources, capture, policy=policy, report=report, on_end=self._forget
-        )
+        sandboxed = SandboxedProcess(processes, resources, policy=policy, report=report, on_end=self._forget)
         with self._lock:
             self._running.add(sandboxed)
         self._event_loop.watch(resources.control.fileno(), sandboxed.read_control)

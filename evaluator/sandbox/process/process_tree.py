@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -112,10 +113,8 @@ def kill(*roots: int) -> None:
 
 
 def send(pid: int, number: signal.Signals) -> None:
-    try:
+    with suppress(ProcessLookupError, PermissionError):
         os.kill(pid, number)
-    except (ProcessLookupError, PermissionError):
-        return
 
 
 def _by_parents(*roots: int) -> list[Process]:

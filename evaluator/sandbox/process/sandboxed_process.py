@@ -40,6 +40,7 @@ class SandboxResources:
 
     control: ControlChannel
     """To `init`, or to who waits for a program that it did not start."""
+    capture: OutputCapture
     init: ControlChannel | None = None
     """To `init` where it did not start the program; it ends all that is left once this is closed."""
     group: ControlGroup = NO_GROUP
@@ -82,13 +83,15 @@ class SandboxProcesses:
 
 
 class SandboxedProcess:
-    """One running program and everything it starts. Usable from any thread."""
+    """One running program and everything it starts. Usable from any thread.
+
+    Whatever waits for its end or ends it raises MachineError where one of its processes cannot be killed.
+    """
 
     def __init__(
         self,
         processes: SandboxProcesses,
         resources: SandboxResources,
-        capture: OutputCapture,
         *,
         policy: SandboxPolicy,
         report: SandboxReport,
@@ -101,7 +104,7 @@ class SandboxedProcess:
         """Namespaces around it: `user`, `mount`, `pid`, `net`, `ipc`, `uts`, `cgroup`."""
         self._processes = processes
         self._resources = resources
-        self._capture = capture
+        self._capture = resources.capture
         self._policy = policy
         self._on_end = on_end
         self._lock = threading.Lock()
@@ -116,29 +119,19 @@ class SandboxedProcess:
         return self.wait(0)
 
     def wait(self, timeout_s: float | None = None) -> ExitReport | None:
-        """Wait for its end; None when `timeout_s` ran out first.
-
-        Raises:
-            MachineError: it ended, but one of its processes cannot be killed.
-        """
+        """Wait for its end; None when `timeout_s` ran out first."""
         return self._finish() if self._gone.wait(timeout_s) else None
 
     def kill(self) -> ExitReport:
-        """Kill every process of the tree, wait until all are gone, and clean up; may be repeated.
-
-        Raises:
-            MachineError: a process cannot be killed.
-        """
+        """Kill every process of the tree, wait until all are gone, and clean up; may be repeated."""
         self._kill_all("killed on request")
         return self._finish()
 
     def freeze(self, by: str = "") -> None:
         """Stop every task of the tree and wait until none runs; does nothing after its end.
 
-        It stays stopped until everybody who stopped it, each named by `by`, has let it run again.
-
-        Raises:
-            MachineError: a task did not stop.
+        It stays stopped until everybody who stopped it, each named by `by`, has let it run again. Raises
+        MachineError where a task does not stop.
         """
         with self._lock:
             if self._ended or self._gone.is_set():
@@ -166,10 +159,7 @@ class SandboxedProcess:
                 process_tree.resume(*self._processes.roots)
 
     def peek(self, places: Sequence[tuple[int, int]]) -> list[bytes] | None:
-        """Read the program's memory at pairs of address and size; unreadable places give no bytes.
-
-        None where the system does not allow reading it.
-        """
+        """Read memory at addresses, so many bytes each, or none; None where `open_memory` is None."""
         memory = self.open_memory()
         if memory is None:
             return None
@@ -284,15 +274,13 @@ class SandboxedProcess:
         ended = f"ended by {signal_name(number)}" if number else f"exited with {returncode}"
         killed = self._status is None or (self._killed_for and number == signal.SIGKILL)
         out_of_memory, reason = self._over_memory, self._killed_for if killed else ended
+        bounds_data = not self._resources.group.bounds_memory and not self._policy.devices
         limit = f"the limit of {self._policy.memory_bytes} bytes of memory"
         if kills:
             out_of_memory, reason = True, f"{ended}; {limit} killed {kills} processes (counted by the kernel)"
-        elif returncode and self._limits_data_size() and OUT_OF_MEMORY_TEXTS.search(self._capture.text()):
+        elif returncode and bounds_data and OUT_OF_MEMORY_TEXTS.search(self._capture.text()):
             out_of_memory, reason = True, f"{ended}; it complained of {limit} (guessed from its output)"
         return ExitReport(returncode, number, out_of_memory, reason or "ended")
-
-    def _limits_data_size(self) -> bool:
-        return not self._resources.group.bounds_memory and not self._policy.devices
 
 
 def _hanging(pid: int) -> str:
@@ -314,8 +302,6 @@ def _folder_bytes(folder: Path) -> int:
     total = 0
     for root, _, files in os.walk(folder, onerror=None):
         for name in files:
-            try:
+            with contextlib.suppress(OSError):
                 total += Path(root, name).lstat().st_blocks * 512
-            except OSError:
-                continue
     return total

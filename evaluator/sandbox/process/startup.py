@@ -9,9 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
 from contextlib import closing, nullcontext
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -21,8 +19,8 @@ from kernelwright.evaluator.sandbox.isolation.sandbox_policy import SandboxPolic
 from kernelwright.evaluator.sandbox.policy import EXTRA_PROCESSES, START_S
 from kernelwright.evaluator.sandbox.process import init_plan, process_tree
 from kernelwright.evaluator.sandbox.process.control_channel import ControlChannel, ControlLine, passing_file
-from kernelwright.evaluator.sandbox.process.event_loop import OutputCapture
 from kernelwright.evaluator.sandbox.process.fork_servers import ForkServers, OpenNamespaces
+from kernelwright.evaluator.sandbox.process.init_plan import StartRequest
 from kernelwright.evaluator.sandbox.process.sandboxed_process import SandboxProcesses, SandboxResources
 from kernelwright.evaluator.sandbox.process.spawn_thread import SpawnThread
 from kernelwright.evaluator.schema.config import SandboxTier
@@ -32,17 +30,6 @@ SYS_ADMIN = 21
 FORKED_INTO = frozenset({"mount", "pid"})
 """Namespaces without which `init` starts every program: it alone ends all of a tree."""
 INIT = Path(__file__).resolve().with_name("init.py")
-
-
-@dataclass(frozen=True, slots=True)
-class StartRequest:
-    argv: Sequence[str]
-    policy: SandboxPolicy
-    fds: tuple[int, ...]
-    name: str
-    """Unique on this machine; `cleanup` knows the owner by it."""
-    preload: tuple[str, ...] = ()
-    """Modules that the program, `python -c`, finds imported."""
 
 
 def gives_users(tier: SandboxTier) -> bool:
@@ -65,11 +52,9 @@ def compiled_init() -> bytes:
 
 
 def spawn(
-    request: StartRequest, resources: SandboxResources, spawner: SpawnThread, *, init_code: int, output: int
+    request: StartRequest, resources: SandboxResources, spawner: SpawnThread, init_code: int
 ) -> subprocess.Popen[bytes]:
-    """Start the processes around the program, which wait for the plan.
-
-    `init_code` is a descriptor with the byte code, `output` the one to print to.
+    """Start the processes around the program, which wait for the plan; `init_code` is a file of byte code.
 
     Raises:
         MachineError: bubblewrap is missing, or cannot be executed.
@@ -80,8 +65,8 @@ def spawn(
     passed = (control.child, init_code, *request.fds)
     try:
         if request.policy.tier is SandboxTier.BUBBLEWRAP:
-            return _spawn_bubblewrap(request.policy, resources, spawner, command, output=output, fds=passed)
-        monitor = spawner.spawn(command, stdin=subprocess.DEVNULL, stdout=output, fds=passed)
+            return _spawn_bubblewrap(request, resources, spawner, command, passed)
+        monitor = spawner.spawn(command, stdin=subprocess.DEVNULL, stdout=request.output, fds=passed)
     except OSError as error:
         raise MachineError(f"cannot start a sandbox: {error}") from error
     finally:
@@ -94,19 +79,12 @@ def start_program(
     request: StartRequest,
     monitor: subprocess.Popen[bytes],
     resources: SandboxResources,
-    capture: OutputCapture,
     servers: ForkServers,
-    *,
-    output: int,
 ) -> tuple[SandboxProcesses, int | None]:
-    """Have `init` start the program, or a fork server; also returns the user it runs as.
-
-    Raises:
-        MachineError: it did not start.
-    """
+    """Have `init` or a fork server start the program; also returns its user. Raises MachineError."""
     deadline = time.monotonic() + START_S
     policy = request.policy
-    hello = _expect(resources.control, "hello", capture, deadline)
+    hello = _expect(resources, "hello", deadline)
     _bound(resources.group, policy, hello.pid)
     features = frozenset(hello.rest.split())
     if policy.tier is SandboxTier.BUBBLEWRAP and resources.lease is None:
@@ -122,49 +100,34 @@ def start_program(
         group=resources.group,
         forked=bool(request.preload) and features >= FORKED_INTO,
     )
-    plan = init_plan.plan(request.argv, policy, request.fds, state)
+    plan = init_plan.plan(request, state)
     # With its plan `init` lets nobody look at it any more.
     with closing(OpenNamespaces(hello.pid)) if state.forked else nullcontext() as namespaces:
         resources.control.send(plan)
         if namespaces is not None:
-            _expect(resources.control, "started", capture, deadline)
-            _fork(request, resources, servers, namespaces, output)
+            _expect(resources, "started", deadline)
+            resources.init, resources.control = resources.control, ControlChannel()
+            try:
+                servers.fork(request, namespaces, resources.control.child)
+            finally:
+                resources.control.close_child()
             deadline = time.monotonic() + START_S  # the server may have imported for longer
-    worker = _expect(resources.control, "worker", capture, deadline)
+    worker = _expect(resources, "worker", deadline)
     supervisor = None
     if state.forked:
         _bound(resources.group, policy, worker.pid)
         forked = process_tree.read_process(worker.pid)
         supervisor = forked.parent if forked else None
         resources.control.send(plan)
-    _expect(resources.control, "started", capture, deadline)
+    _expect(resources, "started", deadline)
     return SandboxProcesses(monitor, hello.pid, worker.pid, features, supervisor), uid
 
 
-def _fork(
-    request: StartRequest,
-    resources: SandboxResources,
-    servers: ForkServers,
-    namespaces: OpenNamespaces,
-    output: int,
-) -> None:
-    """Have the program forked into a sandbox that stands; it answers on a channel of its own."""
-    resources.init, resources.control = resources.control, ControlChannel()
-    files = (resources.control.child, output, *request.fds)
-    environment = request.policy.environment
-    try:
-        servers.fork(request.argv, environment, request.preload, namespaces=namespaces, files=files)
-    finally:
-        resources.control.close_child()
-
-
 def _spawn_bubblewrap(
-    policy: SandboxPolicy,
+    request: StartRequest,
     resources: SandboxResources,
     spawner: SpawnThread,
     command: list[str],
-    *,
-    output: int,
     fds: tuple[int, ...],
 ) -> subprocess.Popen[bytes]:
     program = bubblewrap.find_bubblewrap()
@@ -175,10 +138,12 @@ def _spawn_bubblewrap(
     reader, information = os.pipe()
     files = [passing_file("passwd", passwd), passing_file("group", group), information]
     try:
-        words = bubblewrap.arguments(program, policy, uid, bubblewrap.Descriptors(*files))
+        named = dict(zip(("passwd", "group", "information"), files, strict=True))
+        words = bubblewrap.arguments(program, request.policy, uid, **named)
         files.append(passing_file("arguments", b"\0".join(map(os.fsencode, words))))
         command = [str(program.path), "--args", str(files[-1]), "--", *command]
-        monitor = spawner.spawn(command, stdin=subprocess.DEVNULL, stdout=output, fds=(*fds, *files))
+        fds = (*fds, *files)
+        monitor = spawner.spawn(command, stdin=subprocess.DEVNULL, stdout=request.output, fds=fds)
     except BaseException:
         os.close(reader)
         raise
@@ -188,7 +153,7 @@ def _spawn_bubblewrap(
     child = bubblewrap.read_child(reader)
     os.close(reader)
     if child is not None:
-        _bound(resources.group, policy, child)
+        _bound(resources.group, request.policy, child)
     return monitor
 
 
@@ -202,15 +167,16 @@ def _bound(group: ControlGroup, policy: SandboxPolicy, pid: int) -> None:
         raise MachineError(f"cannot bound a sandbox with its control group: {error}") from error
 
 
-def _expect(control: ControlChannel, word: str, capture: OutputCapture, deadline: float) -> ControlLine:
+def _expect(resources: SandboxResources, word: str, deadline: float) -> ControlLine:
     """Receive the line that must come next; otherwise raise what bubblewrap or `init` reported."""
     try:
-        line = control.receive(deadline)
+        line = resources.control.receive(deadline)
     except TimeoutError:
         raise MachineError(f"a sandbox did not start within {START_S:.0f} s") from None
     if line is None:
-        capture.ended.wait(1.0)
-        raise MachineError(f"a sandbox did not start: {capture.text().strip() or 'it printed nothing'}")
+        resources.capture.ended.wait(1.0)
+        printed = resources.capture.text().strip() or "it printed nothing"
+        raise MachineError(f"a sandbox did not start: {printed}")
     if line.word != word:
         raise MachineError(f"a sandbox did not start: {line.rest}")
     return line
@@ -220,10 +186,9 @@ def _user(resources: SandboxResources, policy: SandboxPolicy, features: frozense
     if resources.lease is None:
         return None
     if policy.tier is SandboxTier.CONFINED and "mount" not in features:
-        reachable = not any(
-            landlock_tier.closed_ancestor(bind.source) for bind in landlock_tier.visible(policy)
-        )
-        return resources.lease.uid if reachable else None
+        sources = (bind.source for bind in landlock_tier.visible(policy))
+        if any(map(landlock_tier.closed_ancestor, sources)):
+            return None
     return resources.lease.uid
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from kernelwright.evaluator.building.build_cache import CacheEntry
 from kernelwright.evaluator.building.build_request import BuildOutcome, BuildRequest
 from kernelwright.evaluator.building.builder import Builder
 from kernelwright.evaluator.building.sandboxed_build import Compiled, _searching
@@ -62,8 +63,8 @@ def test_clang_is_told_where_the_precompiled_header_lies(
 def test_what_clang_says_of_a_header_that_does_not_fit_is_no_fault_of_the_source(
     log: str, rejects: bool
 ) -> None:
-    assert Compiled(ok=False, log=log, reproducible=True).rejects_precompiled == rejects
-    assert not Compiled(ok=True, log=log, reproducible=True).rejects_precompiled
+    assert Compiled(CacheEntry(ok=False, log=log)).rejects_precompiled == rejects
+    assert not Compiled(CacheEntry(ok=True, log=log)).rejects_precompiled
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from kernelwright.evaluator.building.build_cache import BuildCache, CacheEntry, PackedBuild
 from kernelwright.evaluator.building.builder import Builder
-from kernelwright.evaluator.building.builds_elsewhere import BuildsElsewhere, store_builds
+from kernelwright.evaluator.building.builds_ahead import BuildsElsewhere, store_builds
 from kernelwright.evaluator.building.predicted_builds import predicted_builds
 from kernelwright.evaluator.sandbox import Launcher, strongest
 from kernelwright.evaluator.schema.config import EvaluationConfig
