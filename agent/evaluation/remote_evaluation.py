@@ -133,7 +133,7 @@ class RemoteEvaluation:
         lost_at, tries = 0.0, 0
         while True:
             tries += 1
-            self._check()
+            refuse_stopped(self._hooks, self._closing)
             try:
                 return self._service.client.once(method, path, body, wait_s=wait_s)
             except ServiceBusy as busy:
@@ -158,10 +158,7 @@ class RemoteEvaluation:
         until = time.monotonic() + seconds
         while (left_s := until - time.monotonic()) > 0:
             self._closing.wait(min(left_s, 1.0))
-            self._check()
-
-    def _check(self) -> None:
-        refuse_stopped(self._hooks, self._closing)
+            refuse_stopped(self._hooks, self._closing)
 
     def _tell(self, answer: Answer) -> None:
         if answer["state"] == "queued":
@@ -227,8 +224,7 @@ def submission_for(
 ) -> bytes:
     """The body of a request to a service, which may know the problem by another id.
 
-    Raises:
-        ProblemError: it does not know the problem, and takes no sources.
+    Raises ProblemError if it does not know the problem, and takes no sources.
     """
     problem, facts = request.problem, service.facts
     names = [name for name, sha in facts.problems.items() if sha == problem.sha] if facts else []
@@ -238,30 +234,21 @@ def submission_for(
             "file there, or have its operator pass --allow-problem-sources"
         )
     their_name = problem.id if problem.id in names or not names else names[-1]
+    # In full, whatever the service's own defaults; limits as far as they are not the default ones.
+    limits = request.config.limits.model_dump(mode="json", exclude_defaults=True)
+    chosen = set(CLIENTS_CHOICE) - {"limits"}
     return submission(
         problem.model_copy(update={"id": their_name}),
         request.candidate,
-        asked_settings(request.config),
+        request.config.model_dump(mode="json", include=chosen, exclude_none=True) | {"limits": limits},
         fresh=fresh,
         only_known=only_known,
         send_source=not names,
     )
 
 
-def asked_settings(config: EvaluationConfig) -> dict[str, object]:
-    """The part of a policy that a service takes from its clients; said in full, whatever its own defaults."""
-    limits = config.limits.model_dump(mode="json", exclude_defaults=True)
-    return config.model_dump(mode="json", include=set(CLIENTS_CHOICE) - {"limits"}, exclude_none=True) | {
-        "limits": limits
-    }
-
-
 def refuse_operators_choices(config: EvaluationConfig) -> None:
-    """Refuse settings that a client of a service cannot choose.
-
-    Raises:
-        ConfigError: there is one; the message names it.
-    """
+    """Refuse settings that a client of a service cannot choose; the ConfigError names them."""
     free = {*CLIENTS_CHOICE, "device"}
     refused = sorted(config.model_dump(exclude_defaults=True).keys() - free)
     if refused:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
 from typing import Self
 
 from kernelwright.agent.evaluation.evaluation_site import EvaluationHooks, EvaluationRequest
@@ -55,18 +56,10 @@ class RemoteSite:
         """By kind of device, its name in the results so far."""
 
     def __enter__(self) -> Self:
-        """Meet the services.
-
-        Raises:
-            ConfigError: they refuse, or cannot be compared.
-            MachineError: none answers.
-        """
-        self._pool.__enter__()
-        try:
-            self._pool.meet(self._kinds, named=self._is_named)
-        except BaseException:
-            self._pool.__exit__()
-            raise
+        """Meet the services; ConfigError: they refuse, or do not compare; MachineError: none answers."""
+        with ExitStack() as stack:
+            stack.enter_context(self._pool).meet(self._kinds, named=self._is_named)
+            stack.pop_all()
         self._kinds = self._kinds or set(self._pool.terms)
         return self
 

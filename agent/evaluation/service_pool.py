@@ -125,7 +125,9 @@ class ServicePool:
         ranked = sorted(up, key=lambda one: sha256_text(f"{one.url}\0{topic}"))
         known = next(filter(knows, ranked), None) if len(ranked) > 1 else None
         with self._guard:
-            service = known or _with_room(ranked, kind)
+            free = (one for one in ranked if one.under_way < one.devices[kind].at_once)
+            service = known or next(free, None)
+            service = service or min(ranked, key=lambda one: one.under_way / one.devices[kind].at_once)
             service.under_way += 1
         try:
             yield service
@@ -165,8 +167,3 @@ class ServicePool:
     def _nobody(self) -> str:
         why = "; ".join(one.trouble or f"{one.url} answers" for one in self.services)
         return f"no judge answers ({why}); start one of them, or name another with --judge"
-
-
-def _with_room(ranked: Sequence[RemoteService], kind: str) -> RemoteService:
-    free = (one for one in ranked if one.under_way < one.devices[kind].at_once)
-    return next(free, None) or min(ranked, key=lambda one: one.under_way / one.devices[kind].at_once)

@@ -141,11 +141,15 @@ class AttemptEvaluator:
 
     async def reuse(self, attempt: Attempt, twin: Attempt) -> Attempt:
         """Give an attempt the evaluation of another with the same candidate."""
-        evaluation = self._log.archive.evaluation(twin)
-        if evaluation is None:
-            raise NoAttemptError(f"attempt {twin.id} was not evaluated")
         confirms = twin.evaluation is not None and twin.evaluation.confirms
-        return await self._record(attempt, evaluation, reused_from=twin.id, confirms=confirms)
+        return await self._record(attempt, self.evaluation(twin), reused_from=twin.id, confirms=confirms)
+
+    def evaluation(self, attempt: Attempt) -> Evaluation:
+        """The recorded evaluation of an attempt; raises NoAttemptError where there is none."""
+        evaluation = self._log.archive.evaluation(attempt)
+        if evaluation is None:
+            raise NoAttemptError(f"attempt {attempt.id} was not evaluated")
+        return evaluation
 
     def report(self, attempt: Attempt, *, recorded: bool) -> None:
         """Emit the event of an evaluation."""

@@ -30,9 +30,9 @@ from kernelwright.agent.workspace import Workspace
 from kernelwright.evaluator import ConfigError, Problem
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(kw_only=True)
 class BatchRunner:
-    """A run and its dependencies."""
+    """A run and its dependencies; works through it once."""
 
     log: RunLog
     workspace: Workspace
@@ -54,6 +54,33 @@ class BatchRunner:
     on_event: Callable[[events.Event], None] = ignore
     """Called in the thread that runs the batch."""
 
+    def __post_init__(self) -> None:
+        """Read the plan; raises ValueError if it names a model that has no provider."""
+        log, emit = self.log, self.on_event
+        self._plan: Plan = read_plan(log.archive, log.run)
+        asks = self.providers is not None and self._plan.strategy.asks
+        missing = [model.name for model in self._plan.models if model.name not in (self.providers or {})]
+        if asks and missing:
+            raise ValueError(f"no provider for {', '.join(missing)}")
+        self._stop = StopConditions()
+        self._problems: dict[str, Problem] = log.archive.problems(log.run)
+        ledger = Ledger(budget_of(log), log.index.spent())
+        self._requester = Requester(log, self.providers, ledger, self._stop, emit, self.completions)
+        self._evaluator = AttemptEvaluator(
+            log, self._plan.config, self.evaluate, self._stop, emit, self.evaluators
+        )
+        self._keeper = KernelKeeper(
+            log,
+            self.workspace,
+            self._stop,
+            emit,
+            self.builds_plainly if self._plan.plain_build else None,
+            keeps_slower=self._plan.keep_slower,
+        )
+        self._waiting = {seen.problem for seen in log.index.attempts.values() if seen.evaluation is None}
+        """Problems with unevaluated replies; a spent budget does not stop their evaluation."""
+        self._complete = True
+
     def run(self) -> events.RunSummary:
         """Work until the run stops; return its summary.
 
@@ -62,52 +89,20 @@ class BatchRunner:
         Raises:
             KeyboardInterrupt: interrupted twice; the log is intact and the run can be resumed.
             OSError: the log or `generated/` cannot be written; what was recorded is safe.
-            ValueError: the plan names a model that has no provider.
         """
-        return asyncio.run(_RunProcess(self).work())
+        return asyncio.run(self._work())
 
-
-class _RunProcess:
-    def __init__(self, batch: BatchRunner) -> None:
-        log = batch.log
-        self._batch = batch
-        self._plan: Plan = read_plan(log.archive, log.run)
-        asks = batch.providers is not None and self._plan.strategy.asks
-        missing = [model.name for model in self._plan.models if model.name not in (batch.providers or {})]
-        if asks and missing:
-            raise ValueError(f"no provider for {', '.join(missing)}")
-        self._emit = batch.on_event
-        self._stop = StopConditions()
-        self._problems: dict[str, Problem] = log.archive.problems(log.run)
-        ledger = Ledger(budget_of(log), log.index.spent())
-        self._requester = Requester(log, batch.providers, ledger, self._stop, self._emit, batch.completions)
-        self._evaluator = AttemptEvaluator(
-            log, self._plan.config, batch.evaluate, self._stop, self._emit, batch.evaluators
-        )
-        self._keeper = KernelKeeper(
-            log,
-            batch.workspace,
-            self._stop,
-            self._emit,
-            batch.builds_plainly if self._plan.plain_build else None,
-            keeps_slower=self._plan.keep_slower,
-        )
-        self._waiting = {seen.problem for seen in log.index.attempts.values() if seen.evaluation is None}
-        """Problems with unevaluated replies; a spent budget does not stop their evaluation."""
-        self._complete = True
-
-    async def work(self) -> events.RunSummary:
-        batch, index = self._batch, self._batch.log.index
-        everything = list(tasks(self._plan))
-        todo = [task for task in everything if task.key not in index.finished]
-        self._emit(
+    async def _work(self) -> events.RunSummary:
+        log, everything = self.log, list(tasks(self._plan))
+        todo = [task for task in everything if task.key not in log.index.finished]
+        self.on_event(
             events.RunOpened(
-                run_id=batch.log.run,
+                run_id=log.run,
                 assignments=len(everything),
                 finished=len(everything) - len(todo),
                 attempts_planned=sum(task.strategy.planned for task in everything),
-                resumed_attempts=len(index.attempts),
-                judges=batch.evaluate is not None,
+                resumed_attempts=len(log.index.attempts),
+                judges=self.evaluate is not None,
             )
         )
         try:
@@ -116,37 +111,34 @@ class _RunProcess:
         finally:
             self._evaluator.close()
             self._keeper.close()
-            providers = (batch.providers or {}).values()
+            providers = (self.providers or {}).values()
             for provider in {id(provider): provider for provider in providers}.values():
                 await provider.close()
-        counted = await asyncio.to_thread(close_run, batch.log, *self._end())
-        summary = counted.model_copy(
-            update={
-                "provider_failures": self._requester.failures,
-                "evaluator_failures": self._evaluator.failures,
-                "to_come": self._requester.missing,
-                "skipped": self._evaluator.skipped,
-            }
+        return await close_run(
+            log,
+            *self._end(),
+            self.on_event,
+            provider_failures=self._requester.failures,
+            evaluator_failures=self._evaluator.failures,
+            to_come=self._requester.missing,
+            skipped=self._evaluator.skipped,
         )
-        self._emit(events.RunClosed(summary=summary))
-        return summary
 
     async def _work_through(self, todo: list[Task]) -> None:
-        batch = self._batch
         context = RunContext(
             plan=self._plan,
-            log=batch.log,
-            prompts=batch.prompts,
+            log=self.log,
+            prompts=self.prompts,
             requester=self._requester,
             evaluator=self._evaluator,
             keeper=self._keeper,
-            exemplars=batch.exemplars,
-            room=asyncio.Semaphore(batch.completions + batch.backlog),
+            exemplars=self.exemplars,
+            room=asyncio.Semaphore(self.completions + self.backlog),
         )
         for name, message in self._impossible():
             await self._evaluator.skip(name, message)
         queue = iter(todo)
-        width = min(len(todo), batch.completions + batch.backlog + batch.evaluators)
+        width = min(len(todo), self.completions + self.backlog + self.evaluators)
         loops = [asyncio.ensure_future(self._take(queue, context)) for _ in range(width)]
         try:
             await asyncio.gather(*loops)
@@ -172,7 +164,7 @@ class _RunProcess:
                 await self._assign(task, context)
 
     async def _assign(self, task: Task, context: RunContext) -> None:
-        self._emit(events.AssignmentStarted(**task.names))
+        self.on_event(events.AssignmentStarted(**task.names))
         assignment = TaskAssignment(context, task, self._problems[task.problem])
         attempts = await task.strategy.solve(assignment)
         if self._plan.confirm:
@@ -180,10 +172,10 @@ class _RunProcess:
         skipped = task.problem in self._evaluator.skipped
         if assignment.is_complete and not skipped:
             line = AssignmentDone(at=now(), **task.names, attempts=len(attempts))
-            await asyncio.to_thread(self._batch.log.append, line)
+            await asyncio.to_thread(self.log.append, line)
         self._complete = self._complete and (assignment.is_complete or skipped)
         speeds = [attempt.speedup for attempt in attempts if attempt.passed and attempt.speedup is not None]
-        self._emit(
+        self.on_event(
             events.AssignmentFinished(
                 **task.names,
                 attempts=len(attempts),
@@ -195,7 +187,7 @@ class _RunProcess:
 
     def _interrupt(self) -> None:
         self._stop.set(RunEnd.INTERRUPTED, "interrupted")
-        self._emit(
+        self.on_event(
             events.Interrupting(
                 replies=self._requester.in_flight,
                 evaluations=self._evaluator.in_flight,
@@ -208,9 +200,9 @@ class _RunProcess:
             return self._stop.end, self._stop.reason
         if self._complete:
             return RunEnd.COMPLETE, ""
-        if self._batch.evaluate is None and not self._requester.failures:
+        if self.evaluate is None and not self._requester.failures:
             return RunEnd.ASKED, ""
-        if self._batch.providers is None:
+        if self.providers is None:
             return RunEnd.INCOMPLETE, f"{self._requester.missing} replies are still to come"
         failed = f"{self._requester.failures} questions got no reply and {self._evaluator.failures} replies"
         return RunEnd.INCOMPLETE, f"{failed} no evaluation; a resume tries them again"

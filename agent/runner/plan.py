@@ -118,20 +118,12 @@ def begin(archive: Archive, plan: Plan, problems: Sequence[Problem], *, settings
 
 
 def budget_of(log: RunLog) -> Budget:
-    """Return the budget of a whole run, including limits set by resumes.
-
-    Raises:
-        ArchiveError: its plan cannot be read by this version.
-    """
+    """Return the budget of a whole run, including limits set by resumes; raises what `read_plan` raises."""
     return read_plan(log.archive, log.run).budget.with_limits(log.index.bounds)
 
 
 def read_plan(archive: Archive, run: str) -> Plan:
-    """Read the plan a run began with.
-
-    Raises:
-        ArchiveError: it cannot be read by this version.
-    """
+    """Read the plan a run began with; raises ArchiveError if this version cannot."""
     started = archive.started(run)
     try:
         return Plan.model_validate_json(archive.text(run, started.plan))

@@ -56,7 +56,6 @@ class Requester:
         self.in_flight = 0
         self._log = log
         self._providers = providers
-        self._known = providers or {}
         self._ledger = ledger
         self._stop = stop
         self._emit = emit
@@ -97,11 +96,7 @@ class Requester:
         return attempt
 
     def refuse_if_over(self, model: str) -> None:
-        """Raise if no further request may be sent.
-
-        Raises:
-            NoAttemptError: the run is stopping, the model has failed too often, or there are no providers.
-        """
+        """Raise NoAttemptError if the run stops, the model failed too often, or there are no providers."""
         if self._providers is None:
             self.missing += 1
             raise NoAttemptError("no provider to ask")
@@ -128,7 +123,7 @@ class Requester:
         self._emit(Asking(of=asked.key))
         self.in_flight += 1
         try:
-            completion = await self._known[name].complete(request)
+            completion = await (self._providers or {})[name].complete(request)
         except ProviderError as error:
             self.failures += 1
             message = str(error)[:LONGEST_MESSAGE]
@@ -136,7 +131,8 @@ class Requester:
             line = ProviderFailed(at=now(), attempt=asked.key.attempt, key=asked.key, message=message)
             await asyncio.to_thread(self._log.append, line)
             self._emit(ProviderTrouble(of=asked.key, message=message, for_good=name in self._gone))
-            self._stop_if_hopeless()
+            if (self._providers or {}).keys() <= self._gone.keys():
+                self._stop.set(RunEnd.BROKEN, "; ".join(dict.fromkeys(self._gone.values())))
             raise NoAttemptError(message) from None
         finally:
             self.in_flight -= 1
@@ -154,10 +150,6 @@ class Requester:
             self._gone[model] = message
         elif strikes >= PROVIDER_STRIKES:
             self._gone[model] = f"no reply {PROVIDER_STRIKES} times in a row: {message}"
-
-    def _stop_if_hopeless(self) -> None:
-        if all(name in self._gone for name in self._known):
-            self._stop.set(RunEnd.BROKEN, "; ".join(dict.fromkeys(self._gone.values())))
 
 
 def request_of(key: AttemptKey, model: ModelChoice, messages: tuple[Message, ...]) -> CompletionRequest:

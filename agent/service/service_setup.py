@@ -151,12 +151,10 @@ def _on_cluster(settings: ServiceSettings, stack: ExitStack) -> _Judges:
 
 
 def choose_devices(wanted: Sequence[str], at_once: int | None) -> list[str]:
-    """Devices to evaluate on: those asked for, else every GPU, else the CPU; each as often as it works
-    at once.
+    """Devices asked for, else every GPU, else the CPU; each as often as it works at once.
 
     Raises:
-        ConfigError: not a device's name.
-        MachineError: no such device here.
+        ConfigError, MachineError: not a device's name, or no such device here.
     """
     names = ",".join(wanted) or ("cuda" if gpus() else "cpu")
     devices = resolve_devices(names, "cuda")
@@ -165,11 +163,7 @@ def choose_devices(wanted: Sequence[str], at_once: int | None) -> list[str]:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that listens.
-
-    Raises:
-        UsageError: the address cannot be had.
-    """
+    """A socket that listens; raises UsageError where the address cannot be had."""
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         return socket.create_server((host, port), family=family, backlog=512)

@@ -40,8 +40,7 @@ def choose(
 ) -> dict[str, tuple[str, ...]]:
     """The kernels that openings show, ids by `shown_for`; assignments without any are left out.
 
-    Raises:
-        EvaluatorError: this machine has no sandbox to look at problems in.
+    Raises EvaluatorError if this machine has no sandbox to look at problems in.
     """
     if settings.few_shot == 0:
         return {}
@@ -67,20 +66,12 @@ def choose(
 
 
 def load(workspace: Workspace, plan: Plan) -> Mapping[str, tuple[Exemplar, ...]]:
-    """The kernels that a plan's openings show.
-
-    Raises:
-        ArchiveError: one is gone, or damaged.
-    """
+    """The kernels that a plan's openings show; raises what `read_exemplars` raises."""
     return {place: read_exemplars(workspace, names) for place, names in plan.exemplars.items()}
 
 
 def read_exemplars(workspace: Workspace, kernels: Iterable[str]) -> tuple[Exemplar, ...]:
-    """The kernels of these ids, to be shown.
-
-    Raises:
-        ArchiveError: one is gone, or damaged.
-    """
+    """The kernels of these ids, to be shown; raises ArchiveError if one is gone, or damaged."""
     saved = map(workspace.kernel, kernels)
     return tuple(Exemplar(code=one.source, evaluation=one.score, kernel=one.id) for one in saved)
 

@@ -32,11 +32,7 @@ _LOG: Final = logging.getLogger(__name__)
 
 
 def judges_of(settings: RunSettings) -> tuple[str, ...]:
-    """The addresses of the judges elsewhere; empty where this machine evaluates.
-
-    Raises:
-        UsageError: there is a secret in one of the environment.
-    """
+    """The addresses of judges elsewhere, or none; UsageError: there is a secret in the environment's."""
     if settings.judges:
         return settings.judges
     named = (text.strip() for text in os.environ.get(JUDGE_VARIABLE, "").split(","))
@@ -59,10 +55,8 @@ def remote_site(
 ) -> RemoteEvaluationSite | None:
     """The judges elsewhere or the cluster; None where this machine evaluates. Enter it to meet them.
 
-    `cache` is the folder of builds and baselines on the nodes of a cluster, as `--cache` gives it.
-
-    Raises:
-        UsageError, ConfigError: an address, a token file or a setting that cannot be.
+    `cache` is the folder of builds and baselines on the nodes of a cluster, as `--cache` gives it. Raises
+    UsageError or ConfigError for an address, a token file or a setting that cannot be.
     """
     judges = judges_of(settings)
     if settings.engine == "ray":
@@ -98,8 +92,7 @@ def cluster_of(settings: RunSettings, config: EvaluationConfig, devices: Sequenc
     """The cluster for a service, with judges for these kinds of device, else for those that it has.
 
     Raises:
-        UsageError: several kinds, or a device by its number.
-        ConfigError, MachineError: the cluster cannot be used.
+        UsageError, ConfigError, MachineError: several kinds, a device by number, or an unusable cluster.
     """
     kinds = set(devices) or _cluster_site(settings, config, (), None).kinds()
     if not kinds <= {"cpu", "cuda"}:
@@ -123,8 +116,7 @@ def _cluster_site(
 def tokens_of(judges: Sequence[str]) -> dict[str, str | None]:
     """The token of each judge: that of its line in the token file, else that of the environment.
 
-    Raises:
-        UsageError: the file cannot be read, or others can read it.
+    Raises UsageError if the file cannot be read, or others can read it.
     """
     common = os.environ.get(TOKEN_VARIABLE, "").strip() or None
     path = os.environ.get(TOKEN_FILE_VARIABLE, "").strip()

@@ -77,8 +77,7 @@ class RunPlace:
 def prepare(place: RunPlace, settings: RunSettings, *, resume: str | None = None) -> PreparedRun:
     """The run that settings describe; with `resume`, a begun run with those settings in place of its own.
 
-    Raises:
-        UsageError, EvaluatorError, ArchiveError: there can be no such run.
+    Raises UsageError, EvaluatorError or ArchiveError if there can be no such run.
     """
     archive = Workspace(place.workspace).archive()
     if resume is None:
@@ -145,7 +144,7 @@ def _note(place: RunPlace, run: str) -> Path:
 
 
 def keeping(config: EvaluationConfig) -> EvaluationConfig:
-    """The policy of evaluations whose kernels are saved: what passed is sanitized, unless that is off.
+    """The policy of kernels that are saved: what passed is sanitized, unless that is off.
 
     If a tool is missing or fails, the score says so and why.
     """
@@ -188,11 +187,7 @@ def _go_on(place: RunPlace, archive: Archive, run: str, changed: RunSettings) ->
 def _refuse_strange_addresses(
     place: RunPlace, archive: Archive, run: str, settings: RunSettings, *, given: Collection[str]
 ) -> None:
-    """Refuse to send keys where only a run's stored settings say, which others may have written.
-
-    Raises:
-        UsageError: this user did not begin the run, and an address that a key would go to is not given anew.
-    """
+    """Refuse to send keys where only a run's stored settings say, which others may have written."""
     with contextlib.suppress(OSError, UnicodeDecodeError):
         if read_regular(_note(place, run)).decode() == _settings_sha(archive, run):
             return
@@ -206,11 +201,7 @@ def _refuse_strange_addresses(
 
 
 def _tier(run: str, planned: SandboxTier | None, changed: RunSettings) -> SandboxTier | None:
-    """The sandbox to go on in: the operator's. A plan, which others may have written, lowers none.
-
-    Raises:
-        MachineError: the one that is asked for does not work here.
-    """
+    """The sandbox to go on in: the operator's. A plan, which others may have written, lowers none."""
     if "sandbox" in changed.evaluation.model_fields_set:
         return changed.evaluation.sandbox
     if planned is None or planned is SandboxTier.BUBBLEWRAP:

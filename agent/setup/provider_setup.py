@@ -56,17 +56,6 @@ class Endpoints:
     """For when the first cannot answer, in their order."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReplyStorage:
-    """Folders that replies are saved to for later runs."""
-
-    completions: Path | None
-    """The completion cache; None keeps none."""
-    record: Path | None
-    """Every reply is also written here, for replay."""
-    run: str
-
-
 def resolve(settings: RunSettings) -> RunSettings:
     """The settings with backend, provider and models made explicit, so that a resumed run asks the same.
 
@@ -117,8 +106,7 @@ def provider_of(settings: RunSettings) -> ProviderKind:
     """The provider of resolved settings, with its own settings.
 
     Raises:
-        UsageError: `provider_options` are not its fields.
-        ConfigError: no such provider.
+        UsageError, ConfigError: `provider_options` are not its fields, or there is no such provider.
     """
     kind = find_provider(settings.provider or OFFLINE)
     shared = {name: getattr(settings, name) for name in kind.model_fields if name in RunSettings.model_fields}
@@ -138,14 +126,18 @@ def models_of(settings: RunSettings) -> tuple[ModelChoice, ...]:
 
 
 def open_providers(
-    settings: RunSettings, endpoints: Endpoints, storage: ReplyStorage, on_retry: Callable[[Retrying], None]
+    settings: RunSettings,
+    endpoints: Endpoints,
+    on_retry: Callable[[Retrying], None],
+    *,
+    run: str,
+    completions: Path | None,
+    record: Path | None,
 ) -> dict[str, Provider]:
     """A client for every model; those at one endpoint share one.
 
-    Replies are cached, except those that cost nothing.
-
-    Raises:
-        ProviderError: a price table cannot be read.
+    Replies are cached in `completions`, except those that cost nothing, and written to `record`, for replay.
+    Raises ProviderError for an unreadable price table.
     """
     terms = ClientTerms(
         limits=RateLimits(
@@ -168,15 +160,15 @@ def open_providers(
         ]
         alone = len(choices) == 1 and first.model is None
         asked: Provider = choices[0].provider if alone else FallbackProvider(choices)
-        if storage.completions is not None and kind.is_live:
+        if completions is not None and kind.is_live:
             asked = CachingProvider(
                 asked,
-                storage.completions,
+                completions,
                 place=" ".join(filter(None, (first.endpoint.base_url or kind.name, first.model))),
-                run=storage.run,
+                run=run,
                 fresh=settings.fresh,
             )
-        return asked if storage.record is None else RecordingProvider(asked, storage.record)
+        return asked if record is None else RecordingProvider(asked, record)
 
     clients = {place: client(place) for place in dict.fromkeys(endpoints.first.values())}
     return {name: clients[place] for name, place in endpoints.first.items()}
@@ -217,11 +209,7 @@ def _refuse_what_requests_own(settings: RunSettings) -> None:
 
 
 def live_endpoint(settings: RunSettings) -> Endpoint:
-    """The endpoint that settings and environment name.
-
-    Raises:
-        UsageError: the provider needs a key or a base URL, and there is neither.
-    """
+    """The endpoint that settings and environment name; UsageError: neither a key nor a base URL."""
     kind = find_provider(settings.provider or OFFLINE)
     variables = kind.key_variables
     address = settings.base_url or base_url(kind.url_variables)

@@ -134,11 +134,7 @@ class RunSettings(Record):
 def read_settings(
     path: Path | None, given: Mapping[str, object], flags: Mapping[str, str] = MappingProxyType({})
 ) -> RunSettings:
-    """Settings from a TOML file with what the command line gave on top; nested tables merge.
-
-    Raises:
-        UsageError: unreadable, not TOML, or a value that cannot be.
-    """
+    """Settings from a TOML file with what the command line gave on top; raises UsageError, which says why."""
     written: dict[str, object] = {}
     if path is not None:
         try:
@@ -151,11 +147,7 @@ def read_settings(
 
 
 def parse_assignments(texts: Sequence[str]) -> dict[str, object]:
-    """The settings that `--set` gives, each a line of TOML.
-
-    Raises:
-        UsageError: one is not.
-    """
+    """The settings that `--set` gives, each a line of TOML; raises UsageError if one is not."""
     found: dict[str, object] = {}
     for text in texts:
         try:
@@ -169,11 +161,7 @@ def parse_assignments(texts: Sequence[str]) -> dict[str, object]:
 
 
 def parse_settings(text: str) -> RunSettings:
-    """Settings as a run stored them.
-
-    Raises:
-        UsageError: not settings of this version.
-    """
+    """Settings as a run stored them; raises UsageError if they are not settings of this version."""
     return _check(tomllib.loads(text), None, {})
 
 
@@ -215,11 +203,7 @@ def _write_table(table: Mapping[str, object], name: str, lines: list[str]) -> No
 
 
 def as_value(value: object) -> str:
-    """A value as TOML writes it.
-
-    Raises:
-        UsageError: TOML has no such value.
-    """
+    """A value as TOML writes it; raises UsageError if TOML has no such value."""
     match value:
         case bool() | int() | str():
             return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -27,11 +27,7 @@ def strategy_names() -> tuple[str, ...]:
 
 
 def strategy_type(name: str) -> type[Strategy]:
-    """Return the strategy of a recorded name, `imported` included.
-
-    Raises:
-        ConfigError: no strategy has that name.
-    """
+    """Return the strategy of a recorded name, `imported` included; raises what `find_strategy` raises."""
     return Imported if name == Imported.model_fields["name"].default else find_strategy(name)
 
 

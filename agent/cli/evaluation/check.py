@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -36,14 +35,17 @@ def check(
 
     Exit status 1 means that at least one was found.
     """
-    from kernelwright.evaluator import Evaluator
+    from kernelwright.evaluator import Evaluator, ProblemReport
 
     config = given.evaluation()
+    found = list(_read(names or ["all"]))
     reports: list[ProblemReport] = []
-    files = list(_read(names or ["all"]))
     with Evaluator(cache=cache) as evaluator:
-        for number, entry in enumerate(files, 1):
-            note_place(number, len(files), entry.id)
+        for number, entry in enumerate(found, 1):
+            if isinstance(entry, ProblemReport):
+                reports.append(entry)
+                continue
+            note_place(number, len(found), entry.id)
             reports.append(_check(evaluator, entry, config))
     if html is not None:
         html.write_text(_page(reports), "utf-8")
@@ -54,14 +56,8 @@ def check(
     raise did_pass(not any(report.flaws for report in reports))
 
 
-@dataclass(frozen=True, slots=True)
-class _Malformed:
-    id: str
-    error: Exception
-
-
-def _read(names: Sequence[str]) -> Iterator[Problem | _Malformed]:
-    # A malformed file in a folder does not hide the others.
+def _read(names: Sequence[str]) -> Iterator[Problem | ProblemReport]:
+    """Problems, and reports on malformed files, which do not hide the others of a folder."""
     from kernelwright.agent.setup.problem_lookup import read_problems
     from kernelwright.evaluator import ProblemError, find_problems, read_problem
 
@@ -74,7 +70,7 @@ def _read(names: Sequence[str]) -> Iterator[Problem | _Malformed]:
             try:
                 yield read_problem(file)
             except ProblemError as error:
-                yield _Malformed(file.stem, error)
+                yield _flawed(file.stem, "malformed", error)
 
 
 def fitting(problem: Problem, config: EvaluationConfig) -> EvaluationConfig:
@@ -82,18 +78,16 @@ def fitting(problem: Problem, config: EvaluationConfig) -> EvaluationConfig:
     return config if config.shapes in problem.shapes else config.model_copy(update={"shapes": None})
 
 
-def _check(evaluator: Evaluator, entry: Problem | _Malformed, config: EvaluationConfig) -> ProblemReport:
+def _check(evaluator: Evaluator, problem: Problem, config: EvaluationConfig) -> ProblemReport:
     from kernelwright.evaluator import ConfigError, EvaluatorError, MachineError
 
-    if isinstance(entry, _Malformed):
-        return _flawed(entry.id, "malformed", entry.error)
     try:
-        return evaluator.inspect(entry, fitting(entry, config))
+        return evaluator.inspect(problem, fitting(problem, config))
     except (ConfigError, MachineError):
         raise
     except EvaluatorError as error:
         # A problem that crashes the evaluator says nothing of the others.
-        return _flawed(entry.id, "crashes", error, entry.sha)
+        return _flawed(problem.id, "crashes", error, problem.sha)
 
 
 def _flawed(problem: str, name: str, error: Exception, sha: str = "") -> ProblemReport:

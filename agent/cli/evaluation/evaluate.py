@@ -85,12 +85,7 @@ def evaluate(
 
 
 def read_candidate(name: str, backend: str | None, device: str) -> Candidate:
-    """The candidate in a file, or on standard input for `-`.
-
-    Raises:
-        UsageError: unreadable, too large, or not text.
-        ConfigError: unknown backend.
-    """
+    """The candidate in a file, or on standard input for `-`; raises UsageError or ConfigError."""
     from kernelwright.evaluator import Candidate, find_backend, guess_backend
 
     data = sys.stdin.buffer.read(MAX_CANDIDATE_BYTES + 1) if name == "-" else _read_bytes(Path(name))

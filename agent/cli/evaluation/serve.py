@@ -151,11 +151,7 @@ def _announce(ready: ReadyService) -> None:
 
 
 def read_tokens(text: str) -> tuple[str, ...]:
-    """Tokens separated by commas or blanks.
-
-    Raises:
-        UsageError: one is short enough to be guessed.
-    """
+    """Tokens separated by commas or blanks; raises UsageError if one is short enough to be guessed."""
     tokens = tuple(text.replace(",", " ").split())
     if any(len(token) < SHORTEST_TOKEN for token in tokens):
         raise UsageError(

@@ -113,11 +113,7 @@ def show_attempt(
 
 
 def find_attempt(archive: Archive, name: str) -> Attempt:
-    """The attempt that an id or a unique prefix of one names.
-
-    Raises:
-        UsageError: none, or more than one.
-    """
+    """The attempt that an id or a unique prefix of one names; raises UsageError for none or several."""
     found = [attempt for attempt in archive.attempts() if attempt.id.startswith(name)]
     if len(found) == 1:
         return found[0]
@@ -127,11 +123,7 @@ def find_attempt(archive: Archive, name: str) -> Attempt:
 
 
 def conversation(archive: Archive, attempt: Attempt) -> list[dict[str, str]]:
-    """The messages of an attempt, its reply last, with thoughts in `reasoning`.
-
-    Raises:
-        ArchiveError: a text of it is missing or damaged.
-    """
+    """The messages of an attempt, its reply last, with thoughts in `reasoning`; raises ArchiveError."""
     line = attempt.completion
     thoughts = archive.reasoning(line)
     reply = {"role": "assistant", "content": archive.reply(line)} | (

@@ -109,11 +109,7 @@ def experiment(
 def equal_budgets(
     names: Sequence[str], limits: Mapping[str, float | None], shape: Mapping[str, int]
 ) -> dict[str, object]:
-    """The settings that lay every strategy out for the same number of replies.
-
-    Raises:
-        UsageError: an unknown strategy.
-    """
+    """The settings that lay every strategy out for the same number of replies; UsageError: an unknown one."""
     from kernelwright.agent.strategies import find_strategy, strategy_names
 
     bounds = {name: limit for name, limit in limits.items() if limit is not None}

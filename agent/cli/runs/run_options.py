@@ -58,11 +58,7 @@ def read(
     assign: Sequence[str] | None,
     resume: str | None,
 ) -> RunSettings:
-    """The settings of a run, from everything the command line gave.
-
-    Raises:
-        UsageError: a value that cannot be, an unknown name, or `--config` with `--resume`.
-    """
+    """The settings of a run, from everything the command line gave."""
     if resume is not None and config is not None:
         raise UsageError("--resume goes on with the plan of a run; leave out: --config")
     if problems:
@@ -71,11 +67,7 @@ def read(
 
 
 def prepare_watched(place: RunPlace, settings: RunSettings, resume: str | None) -> PreparedRun:
-    """The run to work on; whoever watches is told when its sizes take long here.
-
-    Raises:
-        UsageError, EvaluatorError, ArchiveError: there can be no such run.
-    """
+    """The run to work on; whoever watches is told when its sizes take long here. Raises as `prepare` does."""
     from kernelwright.agent.setup.preparation import prepare
     from kernelwright.agent.setup.problem_lookup import GPU_SIZED, are_meant_for_gpus
 

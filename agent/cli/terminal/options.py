@@ -189,21 +189,13 @@ class Given:
     """The option behind a setting, by the setting's path."""
 
     def run_settings(self, config: Path | None = None, assignments: Sequence[str] = ()) -> RunSettings:
-        """These settings over those of `--set`, over those of a settings file.
-
-        Raises:
-            UsageError: a value that cannot be, or an unknown name.
-        """
+        """These settings over those of `--set`, over those of a settings file; raises UsageError."""
         from kernelwright.agent.setup.run_settings import merge, parse_assignments, read_settings
 
         return read_settings(config, merge(parse_assignments(assignments), self.values), self.flags)
 
     def evaluation(self) -> EvaluationConfig:
-        """The policy of an evaluation.
-
-        Raises:
-            UsageError: a value that cannot be, or an unknown name.
-        """
+        """The policy of an evaluation; raises what `run_settings` raises."""
         return self.run_settings().evaluation
 
     def with_setting(self, path: str, value: object) -> Given:

@@ -79,11 +79,7 @@ class ClusterSite:
         config: EvaluationConfig,
         backends: Iterable[str] = (),
     ) -> None:
-        """`connection` is opened once the site is entered.
-
-        Raises:
-            ConfigError: a device by number, which is Ray's to choose.
-        """
+        """`connection` is opened on entering. ConfigError: a device by number, which is Ray's to choose."""
         if config.device not in ("auto", "cpu", "cuda"):
             raise ConfigError(
                 f"--engine ray chooses the device; leave {config.device!r} out, or say cuda or cpu"
@@ -210,11 +206,7 @@ class ClusterSite:
         raise self._quarantine.hold(request, losses.reasons)
 
     def builds_plainly(self, evaluation: Evaluation) -> FullHeaderBuild:
-        """Rebuild a kernel with torch's own headers, on any node of its kind.
-
-        Raises:
-            MachineError: its judge was lost.
-        """
+        """Rebuild a kernel with torch's own headers, on any node; MachineError: its judge was lost."""
         pool = self._pools[find_backend(evaluation.backend).device]
 
         def waits(_: int) -> None:

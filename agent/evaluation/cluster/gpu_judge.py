@@ -175,10 +175,7 @@ class GpuJudge:
 
 
 def _noise(site: EvaluationSite, order: JudgeOrder) -> NoiseReading:
-    """Time a program against itself (A/A) with the fewest trials; work of other callers goes on meanwhile.
-
-    A device on which the two differ is too noisy to score on.
-    """
+    """Time a program against itself (A/A): a device on which the two differ is too noisy to score on."""
     problem = problem_from_source(_NOISE_SOURCE.format(rows=_NOISE_ROWS[order.kind]), "check/noise")
     source = problem.source.replace("class Model(", "class ModelNew(")
     candidate = Candidate(source=source, backend="cpp" if order.kind == "cpu" else "cuda")

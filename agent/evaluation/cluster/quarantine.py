@@ -16,11 +16,7 @@ class Quarantine:
         self._folder = folder
 
     def refuse_held(self, request: EvaluationRequest) -> None:
-        """Refuse a candidate that is held.
-
-        Raises:
-            CandidateQuarantined: it is.
-        """
+        """Refuse a candidate that is held; raises CandidateQuarantined."""
         if (path := self._path(request)).exists():
             raise CandidateQuarantined(f"not evaluated: it took judges down; remove {path} to try it again")
 
