@@ -38,11 +38,9 @@ class LocalSite:
         return ", ".join((*names, f"torch {versions().get('torch', 'unknown')}"))
 
     def builds_plainly(self, evaluation: Evaluation) -> FullHeaderBuild:
-        """Rebuild a kernel with torch's own headers; raises what the evaluator does."""
         return self._evaluator.build_with_full_headers(evaluation)
 
     def evaluate(self, request: EvaluationRequest, hooks: EvaluationHooks) -> Evaluation:
-        """Evaluate one candidate; raises what `Evaluator.evaluate` does."""
         return self._evaluator.evaluate(
             request.problem, request.candidate, request.config, on_stage=hooks.on_stage, stop=hooks.stop
         )

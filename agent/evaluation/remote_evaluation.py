@@ -12,8 +12,11 @@ from threading import Event
 from types import MappingProxyType
 from typing import Final
 
-from kernelwright.agent.evaluation.evaluation_site import EvaluationHooks, EvaluationRequest
-from kernelwright.agent.evaluation.failure_kinds import EvaluationFailure
+from kernelwright.agent.evaluation.evaluation_site import (
+    EvaluationFailure,
+    EvaluationHooks,
+    EvaluationRequest,
+)
 from kernelwright.agent.evaluation.handshake import refuse_other_content
 from kernelwright.agent.evaluation.policy import MOST_RESUBMISSIONS, QUEUE_S, WATCH_S
 from kernelwright.agent.evaluation.remote_service import RemoteService
@@ -27,7 +30,6 @@ from kernelwright.agent.evaluation.service_client import (
     backoff_s,
     submission,
 )
-from kernelwright.agent.evaluation.service_pool import ServicePool
 from kernelwright.evaluator import (
     Cancelled,
     ConfigError,
@@ -61,14 +63,20 @@ class RemoteEvaluation:
     """One evaluation at one service. Lives in one thread."""
 
     def __init__(
-        self, service: RemoteService, request: EvaluationRequest, hooks: EvaluationHooks, pool: ServicePool
+        self,
+        service: RemoteService,
+        request: EvaluationRequest,
+        hooks: EvaluationHooks,
+        closing: Event,
+        *,
+        lost_s: float,
     ) -> None:
-        """`pool` says how long to wait, and when the command ends."""
+        """`closing` is set when the command ends; without an answer for `lost_s` the service is lost."""
         self._service = service
         self._request = request
         self._hooks = hooks
-        self._closing = pool.closing
-        self._lost_s = pool.patience.lost_s
+        self._closing = closing
+        self._lost_s = lost_s
         self._held = ""
         """Id of what this evaluation holds at the service."""
         self._told: object = None

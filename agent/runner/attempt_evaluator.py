@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from kernelwright.agent.archive import RunLog
 from kernelwright.agent.evaluation import CandidateQuarantined, Evaluate, EvaluationHooks, EvaluationRequest
-from kernelwright.agent.evaluation.failure_kinds import told as message_of
+from kernelwright.agent.evaluation.evaluation_site import told as message_of
 from kernelwright.agent.records.attempt_log import Attempt, EvaluatorFailed, ProblemSkipped, RunEnd
 from kernelwright.agent.records.provenance import now
 from kernelwright.agent.records.score_policy import exclusion_reason

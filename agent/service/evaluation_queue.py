@@ -14,7 +14,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from kernelwright.agent.evaluation.failure_kinds import EvaluationFailure
+from kernelwright.agent.evaluation.evaluation_site import EvaluationFailure
 from kernelwright.agent.service.metrics import DrainRate, ServiceMetrics
 from kernelwright.agent.service.policy import DISK_RETRY_S, DRAINING_WAIT_S, MOST_RESULTS, STARTS
 from kernelwright.agent.service.store import EvaluationState, Store, StoredEvaluation, StoreError

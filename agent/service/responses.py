@@ -14,7 +14,7 @@ from fastapi.exceptions import RequestValidationError
 from jinja2 import Environment, StrictUndefined
 from starlette.responses import HTMLResponse, Response
 
-from kernelwright.agent.evaluation.failure_kinds import EvaluationFailure
+from kernelwright.agent.evaluation.evaluation_site import EvaluationFailure
 from kernelwright.agent.records.strict_json import plain
 from kernelwright.agent.service.evaluation_queue import EvaluationView
 from kernelwright.agent.service.policy import COMPLAINT_CHARACTERS, COMPLAINTS

@@ -19,7 +19,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
-from kernelwright.agent.evaluation.failure_kinds import EvaluationFailure
+from kernelwright.agent.evaluation.evaluation_site import EvaluationFailure
 from kernelwright.agent.records.provenance import now
 from kernelwright.agent.records.score_policy import exclusion_reason
 from kernelwright.agent.records.strict_json import strict_json

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from kernelwright.agent.evaluation.failure_kinds import EvaluationFailure
+from kernelwright.agent.evaluation.evaluation_site import EvaluationFailure
 from kernelwright.agent.evaluation.handshake import read_facts
 from kernelwright.agent.evaluation.service_facts import ServiceFacts
 from kernelwright.evaluator import Candidate, Evaluation, EvaluationConfig, PackedBuild, Problem, Record

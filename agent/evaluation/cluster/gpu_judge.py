@@ -20,8 +20,13 @@ from kernelwright.agent.evaluation.cluster.cluster_records import (
     JudgeOrder,
     NoiseReading,
 )
-from kernelwright.agent.evaluation.evaluation_site import EvaluationHooks, EvaluationRequest, EvaluationSite
-from kernelwright.agent.evaluation.failure_kinds import EvaluationFailure, told
+from kernelwright.agent.evaluation.evaluation_site import (
+    EvaluationFailure,
+    EvaluationHooks,
+    EvaluationRequest,
+    EvaluationSite,
+    told,
+)
 from kernelwright.agent.evaluation.local_site import LocalSite
 from kernelwright.agent.evaluation.service_facts import facts_of, sandbox_trouble
 from kernelwright.evaluator import (

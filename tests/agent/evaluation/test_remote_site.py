@@ -171,7 +171,7 @@ def test_another_client_that_cancels_the_same_content_costs_nothing(
         wait_for(lambda: judge.begun)
         with site(running) as others:
             theirs = aside.submit(others.evaluate, request(source("GATE")), EvaluationHooks())
-            wait_for(lambda: sum(one._held.total() for one in others._pool.services))
+            wait_for(lambda: sum(one._held.total() for one in others._services))
         with pytest.raises(Cancelled):
             theirs.result(30)
         judge.gate.set()
