@@ -154,10 +154,8 @@ class RemoteSite:
                     unanswered.pop(service.url, None)
                     lost = ""
                     try:
-                        asked = RemoteEvaluation(
-                            service, request, hooks, self._closing, lost_s=self._patience.lost_s
-                        )
-                        found = asked.result()
+                        lost_s = self._patience.lost_s
+                        found = RemoteEvaluation(service, request, hooks, self._closing, lost_s).result()
                     except ServiceClosing as error:
                         self._lose(service, str(error))
                     except ServiceLost as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kernelwright.agent.archive import RunLog
 from kernelwright.agent.evaluation import CandidateQuarantined, Evaluate, EvaluationHooks, EvaluationRequest
@@ -50,37 +50,29 @@ class Case:
     """Called in the event loop when a worker begins."""
 
 
+@dataclass(eq=False)
 class AttemptEvaluator:
     """Sends candidates to the evaluator. Lives in one event loop."""
 
-    def __init__(
-        self,
-        log: RunLog,
-        config: EvaluationConfig,
-        evaluate: Evaluate | None,
-        stop: StopConditions,
-        emit: Callable[[Event], None],
-        at_once: int,
-    ) -> None:
-        """Without `evaluate`, replies are left for later; `at_once` evaluations run in threads."""
-        self.failures = 0
-        """Replies that could not be evaluated."""
-        self.skipped: dict[str, str] = {}
-        """Problem id to the reason it cannot be evaluated."""
-        self._log = log
-        self._config = config
-        self._evaluate = evaluate
-        self._stop = stop
-        self._emit = emit
-        self._workers = EvaluationScheduler(at_once)
-        self._strikes: Counter[str] = Counter()
-        """Failures by problem."""
-        self._failing: set[str] = set()
-        """Problems (attempts, if the machine failed) that failed since the last evaluation."""
-        self._running: set[str] = set()
-        self._under_way: dict[tuple[str, str], asyncio.Task[Attempt]] = {}
-        self._evaluated: dict[tuple[str, str], str] = {}
-        """Problem and candidate to the evaluated attempt; of this process, so of one hardware."""
+    log: RunLog
+    config: EvaluationConfig
+    evaluate_one: Evaluate | None
+    """None leaves replies for later."""
+    stop: StopConditions
+    emit: Callable[[Event], None]
+    workers: EvaluationScheduler
+    failures: int = 0
+    """Replies that could not be evaluated."""
+    skipped: dict[str, str] = field(default_factory=dict)
+    """Problem id to the reason it cannot be evaluated."""
+    _strikes: Counter[str] = field(default_factory=Counter)
+    """Failures by problem."""
+    _failing: set[str] = field(default_factory=set)
+    """Problems (attempts, if the machine failed) that failed since the last evaluation."""
+    _running: set[str] = field(default_factory=set)
+    _under_way: dict[tuple[str, str], asyncio.Task[Attempt]] = field(default_factory=dict)
+    _evaluated: dict[tuple[str, str], str] = field(default_factory=dict)
+    """Problem and candidate to the evaluated attempt; of this process, so of one hardware."""
 
     @property
     def in_flight(self) -> int:
@@ -93,10 +85,6 @@ class AttemptEvaluator:
             return f"the evaluator failed {EVALUATOR_STRIKES} times on {problem}"
         return self.skipped.get(problem, "")
 
-    def close(self) -> None:
-        """End the threads that evaluate."""
-        self._workers.close()
-
     async def evaluate(self, case: Case) -> Attempt:
         """Evaluate and record; an equal candidate for the same problem reuses its evaluation.
 
@@ -105,13 +93,13 @@ class AttemptEvaluator:
             OSError: the log cannot be written.
         """
         if case.code is None:
-            return await self._record(case.attempt, without_code(case, self._config))
+            return await self._record(case.attempt, without_code(case, self.config))
         request = self._request(case, case.code)
         place = case.problem.sha, request.candidate.sha
         if place in self._under_way:
             case.begun()
             return await self.reuse(case.attempt, await asyncio.shield(self._under_way[place]))
-        known = self._log.find(self._evaluated.get(place, ""))
+        known = self.log.find(self._evaluated.get(place, ""))
         if known is not None:
             return await self.reuse(case.attempt, known)
         self._under_way[place] = asyncio.ensure_future(self._put(case, request))
@@ -131,7 +119,7 @@ class AttemptEvaluator:
         """
         if case.code is None:
             raise NoAttemptError("a reply without code is not evaluated again")
-        first = await asyncio.to_thread(self._log.archive.evaluation, case.attempt)
+        first = await asyncio.to_thread(self.log.archive.evaluation, case.attempt)
         request = self._request(case, case.code, besides=(first,) if first else ())
         for _ in range(MEASURED_AGAIN):
             evaluation = await self._run(case, request)
@@ -146,7 +134,7 @@ class AttemptEvaluator:
 
     def evaluation(self, attempt: Attempt) -> Evaluation:
         """The recorded evaluation of an attempt; raises NoAttemptError where there is none."""
-        evaluation = self._log.archive.evaluation(attempt)
+        evaluation = self.log.archive.evaluation(attempt)
         if evaluation is None:
             raise NoAttemptError(f"attempt {attempt.id} was not evaluated")
         return evaluation
@@ -156,7 +144,7 @@ class AttemptEvaluator:
         if attempt.evaluation is None:
             return
         line = attempt.evaluation
-        self._emit(
+        self.emit(
             Judged(
                 of=attempt.key,
                 status=line.score.status,
@@ -174,18 +162,18 @@ class AttemptEvaluator:
         if problem not in self.skipped:
             self.skipped[problem] = message
             line = ProblemSkipped(at=now(), problem=problem, message=message)
-            await asyncio.to_thread(self._log.append, line)
-            self._emit(Skipped(problem=problem, message=message))
+            await asyncio.to_thread(self.log.append, line)
+            self.emit(Skipped(problem=problem, message=message))
 
     def _request(self, case: Case, code: str, besides: tuple[Evaluation, ...] = ()) -> EvaluationRequest:
         candidate = Candidate(source=code, backend=case.attempt.key.backend)
-        return EvaluationRequest(case.problem, candidate, self._config, besides)
+        return EvaluationRequest(case.problem, candidate, self.config, besides)
 
     async def _put(self, case: Case, request: EvaluationRequest) -> Attempt:
         return await self._record(case.attempt, await self._run(case, request))
 
     async def _run(self, case: Case, request: EvaluationRequest) -> Evaluation:
-        evaluate = self._evaluate
+        evaluate = self.evaluate_one
         if evaluate is None:
             raise NoAttemptError("left to be evaluated later")
         loop = asyncio.get_running_loop()
@@ -194,14 +182,14 @@ class AttemptEvaluator:
         def begin() -> None:
             self._running.add(name.attempt)
             case.begun()
-            self._emit(Judging(of=name))
+            self.emit(Judging(of=name))
 
         def enter(stage: Stage) -> None:
-            _tell(loop, lambda: self._emit(StageEntered(of=name, stage=stage)))
+            _tell(loop, lambda: self.emit(StageEntered(of=name, stage=stage)))
 
         def refuse_if_over() -> None:
-            if self._stop.is_evaluation_over:
-                raise NoAttemptError(self._stop.reason)
+            if self.stop.is_evaluation_over:
+                raise NoAttemptError(self.stop.reason)
 
         told: int | None = -1
 
@@ -212,7 +200,7 @@ class AttemptEvaluator:
             if ahead == told:
                 return
             told = ahead
-            _tell(loop, lambda: self._emit(EvaluationWaits(of=name, ahead=ahead)))
+            _tell(loop, lambda: self.emit(EvaluationWaits(of=name, ahead=ahead)))
 
         def work() -> Evaluation:
             refuse_if_over()
@@ -229,7 +217,7 @@ class AttemptEvaluator:
         if why := self.refusal(problem):
             raise NoAttemptError(why)
         try:
-            evaluation = await self._workers.run(problem, work)
+            evaluation = await self.workers.run(problem, work)
         except NoAttemptError:
             raise
         except (ProblemError, ConfigError) as error:
@@ -250,11 +238,11 @@ class AttemptEvaluator:
             self._strikes[problem] += 1
             self._failing.add(problem)
         line = EvaluatorFailed(at=now(), attempt=attempt.id, message=message)
-        await asyncio.to_thread(self._log.append, line)
-        self._emit(EvaluatorTrouble(of=attempt.key, message=message))
+        await asyncio.to_thread(self.log.append, line)
+        self.emit(EvaluatorTrouble(of=attempt.key, message=message))
         if len(self._failing) >= EVALUATOR_STRIKES:
             # One problem alone may be what it cannot deal with; it does not end what others have begun.
-            self._stop.set(
+            self.stop.set(
                 RunEnd.BROKEN, f"the evaluator failed {EVALUATOR_STRIKES} times in a row: {message}"
             )
         return NoAttemptError(message)
@@ -268,9 +256,9 @@ class AttemptEvaluator:
         confirms: bool = False,
     ) -> Attempt:
         evaluated = await asyncio.to_thread(
-            self._log.record_evaluation, attempt, evaluation, reused_from=reused_from, confirms=confirms
+            self.log.record_evaluation, attempt, evaluation, reused_from=reused_from, confirms=confirms
         )
-        self._stop.set_if_full(self._log)
+        self.stop.set_if_full(self.log)
         self.report(evaluated, recorded=False)
         return evaluated
 

@@ -21,6 +21,7 @@ from kernelwright.agent.records.provenance import now
 from kernelwright.agent.runner import events
 from kernelwright.agent.runner.assignment import RunContext, TaskAssignment
 from kernelwright.agent.runner.attempt_evaluator import AttemptEvaluator
+from kernelwright.agent.runner.evaluation_scheduler import EvaluationScheduler
 from kernelwright.agent.runner.kernel_keeper import KernelKeeper
 from kernelwright.agent.runner.plan import Plan, Task, budget_of, read_plan, tasks
 from kernelwright.agent.runner.requester import Requester
@@ -65,9 +66,11 @@ class BatchRunner:
         self._stop = StopConditions()
         self._problems: dict[str, Problem] = log.archive.problems(log.run)
         ledger = Ledger(budget_of(log), log.index.spent())
-        self._requester = Requester(log, self.providers, ledger, self._stop, emit, self.completions)
+        self._requester = Requester(
+            log, self.providers, ledger, self._stop, emit, asyncio.Semaphore(self.completions)
+        )
         self._evaluator = AttemptEvaluator(
-            log, self._plan.config, self.evaluate, self._stop, emit, self.evaluators
+            log, self._plan.config, self.evaluate, self._stop, emit, EvaluationScheduler(self.evaluators)
         )
         self._keeper = KernelKeeper(
             log,
@@ -109,8 +112,8 @@ class BatchRunner:
             with interrupts(self._interrupt):
                 await self._work_through(todo)
         finally:
-            self._evaluator.close()
-            self._keeper.close()
+            self._evaluator.workers.close()
+            self._keeper.builds.close()
             providers = (self.providers or {}).values()
             for provider in {id(provider): provider for provider in providers}.values():
                 await provider.close()

@@ -115,7 +115,16 @@ def serve_until_signal(settings: ServiceSettings, on_ready: Callable[[ReadyServi
                 "problems": {problem.id: problem.sha for problem in problems},
             }
         )
-        app = create_app(queue, workers, catalogue, _front(settings, facts, judges.trouble))
+        front = Front(
+            facts=facts,
+            tokens=Tokens(settings.tokens),
+            bounds=RequestBounds(body_bytes=settings.body_bytes),
+            hosts=None if settings.tokens or settings.is_open else LOOPBACK_NAMES | {settings.host},
+            longest_wait_s=settings.longest_wait_s,
+            retain_s=settings.retain_s,
+            trouble=judges.trouble,
+        )
+        app = create_app(queue, workers, catalogue, front)
         host, port = listener.getsockname()[:2]
         on_ready(ReadyService(host, port, len(problems), tuple(devices), queue.queued))
         most = room_for_connections()
@@ -180,15 +189,3 @@ def room_for_connections() -> int:
     if soft != resource.RLIM_INFINITY and soft < most:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
     return min(MOST_CONNECTIONS, most // 2)
-
-
-def _front(settings: ServiceSettings, facts: ServiceFacts, trouble: Callable[[], tuple[str, ...]]) -> Front:
-    return Front(
-        facts=facts,
-        tokens=Tokens(settings.tokens),
-        bounds=RequestBounds(body_bytes=settings.body_bytes),
-        hosts=None if settings.tokens or settings.is_open else LOOPBACK_NAMES | {settings.host},
-        longest_wait_s=settings.longest_wait_s,
-        retain_s=settings.retain_s,
-        trouble=trouble,
-    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -214,15 +214,11 @@ def _tier(run: str, planned: SandboxTier | None, changed: RunSettings) -> Sandbo
     return None
 
 
-def _strategies(settings: RunSettings) -> list[Strategy]:
-    compared = settings.compared or {settings.strategy: settings.options}
-    place = "compared.{}" if settings.compared else "options"
-    return [_strategy(name, options, place.format(name)) for name, options in compared.items()]
-
-
-def _strategy(name: str, options: Mapping[str, object], place: str) -> Strategy:
-    kind = find_strategy(name)
-    try:
-        return kind.model_validate({"name": name, **options})
-    except ValidationError as error:
-        raise UsageError(f"strategy {name}: {explain(error, kind, prefix=place)}") from None
+def _strategies(settings: RunSettings) -> Iterator[Strategy]:
+    for name, options in (settings.compared or {settings.strategy: settings.options}).items():
+        kind = find_strategy(name)
+        try:
+            yield kind.model_validate({"name": name, **options})
+        except ValidationError as error:
+            place = f"compared.{name}" if settings.compared else "options"
+            raise UsageError(f"strategy {name}: {explain(error, kind, prefix=place)}") from None
