@@ -8,7 +8,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from kernelwright.agent.archive import RunLog
-from kernelwright.agent.evaluation import CandidateQuarantined, Evaluate, EvaluationHooks, EvaluationRequest
+from kernelwright.agent.evaluation.evaluation_site import (
+    CandidateQuarantined,
+    Evaluate,
+    EvaluationHooks,
+    EvaluationRequest,
+)
 from kernelwright.agent.evaluation.evaluation_site import told as message_of
 from kernelwright.agent.records.attempt_log import Attempt, EvaluatorFailed, ProblemSkipped, RunEnd
 from kernelwright.agent.records.provenance import now

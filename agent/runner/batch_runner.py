@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from kernelwright.agent.archive import RunLog
-from kernelwright.agent.evaluation import BuildsPlainly, Evaluate
-from kernelwright.agent.evaluation.evaluation_site import ignore
+from kernelwright.agent.evaluation.evaluation_site import BuildsPlainly, Evaluate, ignore
 from kernelwright.agent.records.attempt_log import AssignmentDone, RunEnd
 from kernelwright.agent.records.budgets import Ledger
 from kernelwright.agent.records.messages import Provider

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from kernelwright.agent.archive import RunLog
-from kernelwright.agent.evaluation import BuildsPlainly
+from kernelwright.agent.evaluation.evaluation_site import BuildsPlainly
 from kernelwright.agent.records.attempt_log import Attempt, KernelKept, KernelRefused, RunEnd
 from kernelwright.agent.records.provenance import now
 from kernelwright.agent.records.score_policy import exclusion_reason, slower
@@ -91,7 +91,21 @@ class KernelKeeper:
                 self.workspace.withdraw(evaluation)
             self.log.append(KernelRefused(at=now(), attempt=attempt.id, message=message))
             return Refused(of=attempt.key, message=message)
-        kernel = self.workspace.keep(source, evaluation, provenance(attempt), builds_plainly=plain.ok)
+        line, key = attempt.completion, attempt.key
+        made = Provenance(
+            run=key.run,
+            attempt=attempt.id,
+            provider=line.provider,
+            model=key.model,
+            answered_by=line.answered_by,
+            strategy=key.strategy,
+            sample=key.sample,
+            turn=key.turn,
+            completed_at=line.completed_at,
+            license=line.license,
+            origin=line.origin,
+        )
+        kernel = self.workspace.keep(source, evaluation, made, builds_plainly=plain.ok)
         folder = kernel.folder.relative_to(self.workspace.root).as_posix()
         self.log.append(KernelKept(at=now(), attempt=attempt.id, kernel=kernel.id, folder=folder))
         return Kept(of=attempt.key, kernel=kernel.id, folder=str(kernel.folder), speedup=attempt.speedup)
@@ -112,21 +126,3 @@ class KernelKeeper:
         if source is None or evaluation is None:
             raise ValueError(f"attempt {attempt.id} passed without code or evaluation")
         return source, evaluation
-
-
-def provenance(attempt: Attempt) -> Provenance:
-    """Build the provenance of an attempt's kernel."""
-    line, key = attempt.completion, attempt.key
-    return Provenance(
-        run=key.run,
-        attempt=attempt.id,
-        provider=line.provider,
-        model=key.model,
-        answered_by=line.answered_by,
-        strategy=key.strategy,
-        sample=key.sample,
-        turn=key.turn,
-        completed_at=line.completed_at,
-        license=line.license,
-        origin=line.origin,
-    )

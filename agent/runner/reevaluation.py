@@ -21,7 +21,7 @@ from kernelwright.agent.archive.reproduction import (
     needs_another,
     not_comparable,
 )
-from kernelwright.agent.evaluation import Evaluate, EvaluationHooks, EvaluationRequest
+from kernelwright.agent.evaluation.evaluation_site import Evaluate, EvaluationHooks, EvaluationRequest
 from kernelwright.agent.records.score_policy import TASK_SETTINGS, policy_of
 from kernelwright.agent.records.strict_json import strict_json
 from kernelwright.agent.runner.evaluation_scheduler import EvaluationScheduler

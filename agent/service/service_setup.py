@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from kernelwright.agent.evaluation import Evaluate
+from kernelwright.agent.evaluation.evaluation_site import Evaluate
 from kernelwright.agent.evaluation.local_site import LocalSite
 from kernelwright.agent.evaluation.policy import AHEAD
 from kernelwright.agent.evaluation.service_facts import ServiceFacts, facts_of, sandbox_trouble

@@ -11,15 +11,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from kernelwright.agent.evaluation import EvaluationSite, RemoteEvaluationSite
-from kernelwright.agent.evaluation.local_site import LocalSite, local_at_once
+from kernelwright.agent.evaluation.evaluation_site import EvaluationSite, RemoteEvaluationSite
+from kernelwright.agent.evaluation.local_site import LocalSite
 from kernelwright.agent.evaluation.remote_site import RemoteSite
 from kernelwright.agent.providers.endpoint import is_loopback
 from kernelwright.agent.setup.credentials import address_in
 from kernelwright.agent.setup.policy import TOKEN_FILE_BYTES
 from kernelwright.agent.setup.run_settings import RunSettings
 from kernelwright.agent.setup.usage_error import UsageError
-from kernelwright.evaluator import Concurrency, EvaluationConfig
+from kernelwright.evaluator import Concurrency, EvaluationConfig, EvaluatorError, evaluations_at_once
 
 if TYPE_CHECKING:
     from kernelwright.agent.evaluation.cluster.cluster_site import ClusterSite
@@ -41,8 +41,13 @@ def judges_of(settings: RunSettings) -> tuple[str, ...]:
 
 def local_site(cache: Path | None, device: str, backends: Iterable[str], at_once: int | None) -> LocalSite:
     """This machine; `at_once` evaluations, or enough to keep its devices busy."""
-    asked = Concurrency(at_once, "as asked") if at_once else local_at_once(device, backends)
-    return LocalSite(cache, asked)
+    if at_once:
+        return LocalSite(cache, Concurrency(at_once, "as asked"))
+    try:
+        return LocalSite(cache, evaluations_at_once(device, backends))
+    except EvaluatorError as error:
+        # Each evaluation tells of a missing device.
+        return LocalSite(cache, Concurrency(1, str(error)))
 
 
 def is_elsewhere(settings: RunSettings) -> bool:

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from kernelwright.agent.evaluation import RemoteEvaluationSite
+from kernelwright.agent.evaluation.evaluation_site import RemoteEvaluationSite
 from kernelwright.agent.prompting.hardware_facts import (
     Hardware,
     find_target,

@@ -11,15 +11,15 @@ from shlex import quote
 from typing import Final
 
 from kernelwright.agent.archive import RunLog
-from kernelwright.agent.evaluation import (
+from kernelwright.agent.evaluation.evaluation_site import (
     BuildsPlainly,
     Evaluate,
     EvaluationHooks,
     EvaluationRequest,
     EvaluationSite,
     RemoteEvaluationSite,
+    ignore,
 )
-from kernelwright.agent.evaluation.evaluation_site import ignore
 from kernelwright.agent.prompting.prompts import TemplatePrompts, installed_prompts
 from kernelwright.agent.records.attempt_log import Attempt, RunEnd
 from kernelwright.agent.runner import BatchRunner, BulkRunner, RunSummary, read_plan

@@ -16,7 +16,7 @@ from kernelwright.agent.cli.terminal.failures import did_pass, say
 from kernelwright.agent.setup.usage_error import UsageError
 
 if TYPE_CHECKING:
-    from kernelwright.agent.evaluation import EvaluationHooks
+    from kernelwright.agent.evaluation.evaluation_site import EvaluationHooks
     from kernelwright.evaluator import Candidate
 
 Backend = Annotated[
@@ -58,7 +58,7 @@ def evaluate(
     With --json the whole record goes to standard output and nothing else does. Exit status 0 means PASSED,
     1 any other status.
     """
-    from kernelwright.agent.evaluation import EvaluationRequest
+    from kernelwright.agent.evaluation.evaluation_site import EvaluationRequest
     from kernelwright.agent.setup.judge_setup import remote_site
     from kernelwright.agent.setup.problem_lookup import GPU_SIZED, are_meant_for_gpus, one_problem
     from kernelwright.evaluator import evaluate as evaluate_here
@@ -111,7 +111,7 @@ def _read_bytes(path: Path) -> bytes:
 @contextmanager
 def _watched(name: str) -> Iterator[EvaluationHooks]:
     """Show whoever watches where an evaluation is."""
-    from kernelwright.agent.evaluation import EvaluationHooks
+    from kernelwright.agent.evaluation.evaluation_site import EvaluationHooks
 
     if not is_watched():
         yield EvaluationHooks()

@@ -111,32 +111,32 @@ class JudgeHandle:
         return answer
 
 
+@dataclass(slots=True)
 class _StageWatch:
     """Tells a caller the stage of an evaluation, by which it also sees that the judge lives."""
 
-    def __init__(self, judge: JudgeHandle, ticket: str, hooks: EvaluationHooks) -> None:
-        self._judge = judge
-        self._ticket = ticket
-        self._hooks = hooks
-        self._every_s = HEALTH_S if hooks.on_stage is ignore else LOOK_S
-        self._asked = time.monotonic()
-        self._pending: Any = None
-        self._told = ""
+    judge: JudgeHandle
+    ticket: str
+    hooks: EvaluationHooks
+    _asked: float = field(default_factory=time.monotonic)
+    _pending: Any = None
+    """Ray's reference to the answer."""
+    _told: str = ""
 
     def look(self) -> None:
         """Ask for the stage, and tell it where it changed; raises JudgeDied if it is deaf for too long."""
         now = time.monotonic()
         if self._pending is None:
-            if now - self._asked >= self._every_s:
+            if now - self._asked >= (HEALTH_S if self.hooks.on_stage is ignore else LOOK_S):
                 self._asked = now
-                self._pending = self._judge.connection.ask(self._judge.actor, "stage", self._ticket)
+                self._pending = self.judge.connection.ask(self.judge.actor, "stage", self.ticket)
             return
-        stage = self._judge.connection.answer(self._pending, 0.01)
+        stage = self.judge.connection.answer(self._pending, 0.01)
         if stage is None:
             if now - self._asked > DEAF_S:
-                raise JudgeDied(f"{self._judge.place} has not answered for {DEAF_S:.0f} s")
+                raise JudgeDied(f"{self.judge.place} has not answered for {DEAF_S:.0f} s")
             return
         self._pending = None
         if stage and stage != self._told:
             self._told = str(stage)
-            self._hooks.on_stage(Stage(self._told))
+            self.hooks.on_stage(Stage(self._told))

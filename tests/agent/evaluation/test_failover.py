@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kernelwright.agent.evaluation import EvaluationHooks
+from kernelwright.agent.evaluation.evaluation_site import EvaluationHooks
 from kernelwright.agent.evaluation.policy import Patience
 from kernelwright.agent.evaluation.remote_site import RemoteSite
 from kernelwright.agent.evaluation.service_facts import facts_of

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kernelwright.agent.evaluation import EvaluationHooks
+from kernelwright.agent.evaluation.evaluation_site import EvaluationHooks
 from kernelwright.evaluator import (
     Cancelled,
     CancelToken,
@@ -78,7 +78,7 @@ class NoTorch:
         if name.partition(".")[0] == "torch":
             raise ImportError("no torch here")
 sys.meta_path.insert(0, NoTorch())
-from kernelwright.agent.evaluation import EvaluationHooks, EvaluationRequest
+from kernelwright.agent.evaluation.evaluation_site import EvaluationHooks, EvaluationRequest
 from kernelwright.agent.evaluation.remote_site import RemoteSite
 from kernelwright.evaluator import Candidate, EvaluationConfig, problem_from_source
 problem = problem_from_source({PROBLEM.source!r}, {PROBLEM.id!r})
