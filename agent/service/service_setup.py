@@ -11,10 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from pydantic import Field
+
 from kernelwright.agent.evaluation.evaluation_site import Evaluate
 from kernelwright.agent.evaluation.local_site import LocalSite
 from kernelwright.agent.evaluation.policy import AHEAD
 from kernelwright.agent.evaluation.service_facts import ServiceFacts, facts_of, sandbox_trouble
+from kernelwright.agent.providers.endpoint import is_loopback_host
 from kernelwright.agent.service.evaluation_queue import EvaluationQueue
 from kernelwright.agent.service.http_app import Front, create_app
 from kernelwright.agent.service.middleware import LOOPBACK_NAMES, Tokens
@@ -31,6 +34,7 @@ from kernelwright.evaluator import (
     Concurrency,
     EvaluationConfig,
     MachineError,
+    Record,
     SandboxTier,
     evaluations_at_once,
     gpus,
@@ -40,28 +44,38 @@ from kernelwright.evaluator import (
 _LOG: Final = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServiceSettings:
-    """Settings of one service process."""
+class ServiceSettings(Record):
+    """Settings of one service process; options of `serve` are made from them."""
 
     config: EvaluationConfig
-    problems: Sequence[str]
-    host: str
-    port: int
+    problems: tuple[str, ...]
     state: Path
-    devices: Sequence[str]
-    workers: int | None
-    retain_s: float | None
-    drain_s: float
-    tokens: Sequence[str]
-    is_open: bool
-    allows_sources: bool
-    places: int
-    body_bytes: int
-    longest_wait_s: float
+    tokens: tuple[str, ...]
     cache: Path | None
     cluster: RunSettings | None = None
     """Settings that name a cluster to evaluate on; None evaluates on this machine."""
+    host: str = "127.0.0.1"
+    """Address to listen on."""
+    port: int = Field(default=8080, ge=0, le=65535)
+    """Port; 0 takes a free one."""
+    devices: tuple[str, ...] = ()
+    """cpu or cuda:N; may be repeated. Default: every GPU, else cpu."""
+    workers: int | None = Field(default=None, ge=1, le=64)
+    """Evaluations at once on each device. Default: enough for it."""
+    retain_s: float | None = None
+    """Forget evaluations this long after their end. Default: never."""
+    drain_s: float = 60
+    """Time for running evaluations to end after a signal."""
+    needs_no_token: bool = False
+    """Listen beyond the loopback without a token: whoever reaches it may run code here."""
+    allows_sources: bool = False
+    """Let clients send own problems."""
+    places: int = Field(default=1000, ge=1, le=100_000)
+    """Evaluations that may wait."""
+    body_mib: int = Field(default=4, ge=1, le=16)
+    """Largest request."""
+    longest_wait_s: float = 60
+    """Longest time a client may wait in one request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,11 +129,12 @@ def serve_until_signal(settings: ServiceSettings, on_ready: Callable[[ReadyServi
                 "problems": {problem.id: problem.sha for problem in problems},
             }
         )
+        is_private = is_loopback_host(settings.host) and not settings.tokens
         front = Front(
             facts=facts,
             tokens=Tokens(settings.tokens),
-            bounds=RequestBounds(body_bytes=settings.body_bytes),
-            hosts=None if settings.tokens or settings.is_open else LOOPBACK_NAMES | {settings.host},
+            bounds=RequestBounds(body_bytes=settings.body_mib << 20),
+            hosts=LOOPBACK_NAMES | {settings.host} if is_private else None,
             longest_wait_s=settings.longest_wait_s,
             retain_s=settings.retain_s,
             trouble=judges.trouble,

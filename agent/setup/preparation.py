@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from pydantic import ValidationError
-
 from kernelwright.agent.archive import Archive, RunLog, resume_run
 from kernelwright.agent.runner import Plan, begin, read_plan
 from kernelwright.agent.setup.cost_limits import prices_known, refuse_unpriced
@@ -19,7 +17,7 @@ from kernelwright.agent.setup.judge_setup import is_elsewhere
 from kernelwright.agent.setup.problem_lookup import read_problems
 from kernelwright.agent.setup.provider_setup import addresses_with_keys, models_of, resolve
 from kernelwright.agent.setup.run_settings import RunSettings, parse_settings, to_toml
-from kernelwright.agent.setup.usage_error import UsageError, explain
+from kernelwright.agent.setup.usage_error import UsageError, validated
 from kernelwright.agent.strategies import Independent, Strategy, find_strategy
 from kernelwright.agent.workspace import Workspace
 from kernelwright.evaluator import (
@@ -216,9 +214,6 @@ def _tier(run: str, planned: SandboxTier | None, changed: RunSettings) -> Sandbo
 
 def _strategies(settings: RunSettings) -> Iterator[Strategy]:
     for name, options in (settings.compared or {settings.strategy: settings.options}).items():
-        kind = find_strategy(name)
-        try:
-            yield kind.model_validate({"name": name, **options})
-        except ValidationError as error:
-            place = f"compared.{name}" if settings.compared else "options"
-            raise UsageError(f"strategy {name}: {explain(error, kind, prefix=place)}") from None
+        prefix = f"compared.{name}" if settings.compared else "options"
+        place = f"strategy {name}: "
+        yield validated(find_strategy(name), {"name": name, **options}, place=place, prefix=prefix)

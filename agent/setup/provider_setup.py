@@ -11,8 +11,6 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from pydantic import ValidationError
-
 from kernelwright.agent.providers import LIVE, OFFLINE
 from kernelwright.agent.providers.completion_cache import CachingProvider
 from kernelwright.agent.providers.endpoint import Endpoint, RetryPolicy, is_loopback
@@ -27,7 +25,7 @@ from kernelwright.agent.setup.cost_limits import prices_of
 from kernelwright.agent.setup.credentials import api_key, base_url, key_in, key_variable
 from kernelwright.agent.setup.judge_setup import remote_site, tokens_of
 from kernelwright.agent.setup.run_settings import EndpointChoice, RunSettings
-from kernelwright.agent.setup.usage_error import UsageError, explain
+from kernelwright.agent.setup.usage_error import UsageError, validated
 from kernelwright.evaluator import gpus
 
 _LOG: Final = logging.getLogger(__name__)
@@ -110,10 +108,7 @@ def provider_of(settings: RunSettings) -> ProviderKind:
     """
     kind = find_provider(settings.provider or OFFLINE)
     shared = {name: getattr(settings, name) for name in kind.model_fields if name in RunSettings.model_fields}
-    try:
-        return kind.model_validate({**shared, **settings.provider_options})
-    except ValidationError as error:
-        raise UsageError(explain(error, kind, prefix="provider_options")) from None
+    return validated(kind, {**shared, **settings.provider_options}, prefix="provider_options")
 
 
 def models_of(settings: RunSettings) -> tuple[ModelChoice, ...]:

@@ -9,12 +9,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, JsonValue, ValidationError
+from pydantic import AfterValidator, Field, JsonValue
 
 from kernelwright.agent.records.budgets import Budget
 from kernelwright.agent.records.messages import Sampling
 from kernelwright.agent.setup.credentials import Address, JudgeAddress
-from kernelwright.agent.setup.usage_error import UsageError, explain, unknown
+from kernelwright.agent.setup.usage_error import UsageError, unknown, validated
 from kernelwright.evaluator import EvaluationConfig, Record, plugins
 
 
@@ -143,7 +143,8 @@ def read_settings(
             raise UsageError(f"cannot read settings {path}: {error}") from None
         except tomllib.TOMLDecodeError as error:
             raise UsageError(f"settings {path} are not TOML: {error}") from None
-    return _check(merge(written, given), path, flags)
+    place = f"settings {path}: " if path else ""
+    return validated(RunSettings, merge(written, given), place=place, names=flags)
 
 
 def parse_assignments(texts: Sequence[str]) -> dict[str, object]:
@@ -162,7 +163,7 @@ def parse_assignments(texts: Sequence[str]) -> dict[str, object]:
 
 def parse_settings(text: str) -> RunSettings:
     """Settings as a run stored them; raises UsageError if they are not settings of this version."""
-    return _check(tomllib.loads(text), None, {})
+    return validated(RunSettings, tomllib.loads(text))
 
 
 def to_toml(settings: RunSettings) -> str:
@@ -170,14 +171,6 @@ def to_toml(settings: RunSettings) -> str:
     lines: list[str] = []
     _write_table(settings.model_dump(mode="json", exclude_defaults=True, exclude_none=True), "", lines)
     return "\n".join(lines).strip() + "\n"
-
-
-def _check(values: Mapping[str, object], path: Path | None, flags: Mapping[str, str]) -> RunSettings:
-    try:
-        return RunSettings.model_validate(values)
-    except ValidationError as error:
-        place = f"settings {path}: " if path else ""
-        raise UsageError(f"{place}{explain(error, RunSettings, names=flags)}") from None
 
 
 def merge(below: Mapping[str, object], above: Mapping[str, object]) -> dict[str, object]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 from kernelwright.agent.cli.terminal import completion, console, options
 from kernelwright.agent.cli.terminal.failures import did_pass, say_once
 from kernelwright.agent.cli.terminal.options import SettingOption
-from kernelwright.agent.setup.usage_error import UsageError
+from kernelwright.agent.setup.usage_error import UsageError, validated
 
 if TYPE_CHECKING:
     from kernelwright.agent.archive import Archive
@@ -103,10 +103,6 @@ def export(
 
 def _settings(exporter: Exporter, given: options.Given, archive: Archive) -> Record:
     """The settings of a format; an option that it would ignore is refused."""
-    from pydantic import ValidationError
-
-    from kernelwright.agent.setup.usage_error import explain
-
     fields = exporter.settings.model_fields
     values = given.values.get("export", {})
     filters = values.get("filters", {})
@@ -119,10 +115,8 @@ def _settings(exporter: Exporter, given: options.Given, archive: Archive) -> Rec
     if ignored:
         raise UsageError(f"export {exporter.name} has no {', '.join(ignored)}; leave that out")
     every = {**values, "filters": {**filters, "runs": runs}, "runs": runs}
-    try:
-        return exporter.settings.model_validate({name: every[name] for name in every if name in fields})
-    except ValidationError as error:
-        raise UsageError(explain(error, exporter.settings, prefix="export", names=given.flags)) from None
+    known = {name: every[name] for name in every if name in fields}
+    return validated(exporter.settings, known, prefix="export", names=given.flags)
 
 
 def _summary(exporter: Exporter, exported: Exported) -> dict[str, object]:
