@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from kernelwright.agent.archive import RunLog
@@ -285,8 +286,6 @@ def without_code(case: Case, config: EvaluationConfig) -> Evaluation:
 
 
 def _tell(loop: asyncio.AbstractEventLoop, callback: Callable[[], None]) -> None:
-    try:
+    with suppress(RuntimeError):
+        # The loop may be closed: the process is ending and no observer is left.
         loop.call_soon_threadsafe(callback)
-    except RuntimeError:
-        # The loop is closed: the process is ending and no observer is left.
-        return

@@ -18,12 +18,7 @@ from kernelwright.agent.strategies.base import (
     find_strategy,
 )
 from kernelwright.agent.strategies.sample import Imported
-from kernelwright.evaluator import ConfigError, plugins
-
-
-def strategy_names() -> tuple[str, ...]:
-    """Return the names `--strategy` takes, built-in ones first; nothing is loaded."""
-    return tuple(plugins("strategies"))
+from kernelwright.evaluator import ConfigError
 
 
 def strategy_type(name: str) -> type[Strategy]:
@@ -64,5 +59,4 @@ __all__ = [
     "Strategy",
     "attempts_are_one_sample",
     "find_strategy",
-    "strategy_names",
 ]

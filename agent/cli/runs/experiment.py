@@ -110,12 +110,13 @@ def equal_budgets(
     names: Sequence[str], limits: Mapping[str, float | None], shape: Mapping[str, int]
 ) -> dict[str, object]:
     """The settings that lay every strategy out for the same number of replies; UsageError: an unknown one."""
-    from kernelwright.agent.strategies import find_strategy, strategy_names
+    from kernelwright.agent.strategies import find_strategy
+    from kernelwright.evaluator import plugins
 
     bounds = {name: limit for name, limit in limits.items() if limit is not None}
     bounds = bounds or {"attempts": policy.EXPERIMENT_ATTEMPTS}
     most = int(bounds.get("attempts", policy.MOST_EXPERIMENT_ATTEMPTS))
-    known = strategy_names()
+    known = tuple(plugins("strategies"))
     compared: dict[str, object] = {}
     for name in dict.fromkeys(names or known):
         if name not in known:
