@@ -1,4 +1,4 @@
-"""The judge on a node: an evaluator for one device, which a Ray actor calls. Imports no Ray.
+"""The judge on a node, an evaluator for one device, and a builder on its cores. Ray actors; imports no Ray.
 
 Its methods take and return JSON. Several threads call it at once: those that evaluate, and one that asks.
 """
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from kernelwright.agent.evaluation.cluster.cluster_records import (
+    CandidateBuilds,
     ClusterAnswer,
     ClusterRequest,
     JudgeFacts,
@@ -30,6 +31,7 @@ from kernelwright.agent.evaluation.evaluation_site import (
 from kernelwright.agent.evaluation.local_site import LocalSite
 from kernelwright.agent.evaluation.service_facts import facts_of, sandbox_trouble
 from kernelwright.evaluator import (
+    BuildsElsewhere,
     CancelToken,
     Candidate,
     Concurrency,
@@ -177,6 +179,24 @@ class GpuJudge:
     def _enter(self, ticket: str) -> _UnderWay:
         with self._guard:
             return self._under_way.setdefault(ticket, _UnderWay())
+
+
+class NodeBuilder:
+    """Builds one candidate at a time; its methods take text and return JSON."""
+
+    def __init__(self, order: bytes) -> None:
+        """`order` is that of the judges that it builds for."""
+        asked = JudgeOrder.model_validate_json(order)
+        self.builds = BuildsElsewhere(Path(asked.cache) if asked.cache else default_cache(), asked.config)
+
+    def is_ready(self) -> bytes:
+        """Answer, which shows that it runs."""
+        return b"{}"
+
+    def build(self, source: str, architecture: str | None) -> bytes:
+        """Build what a candidate's text announces; return `CandidateBuilds`."""
+        found = CandidateBuilds(builds=tuple(self.builds.build(source, architecture)))
+        return found.model_dump_json().encode()
 
 
 def _noise(site: EvaluationSite, order: JudgeOrder) -> NoiseReading:

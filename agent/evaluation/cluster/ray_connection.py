@@ -18,8 +18,7 @@ from importlib.util import find_spec
 from typing import Any, Final, Self
 
 from kernelwright.agent.evaluation.cluster.cluster_records import JudgeOrder
-from kernelwright.agent.evaluation.cluster.gpu_judge import GpuJudge
-from kernelwright.agent.evaluation.cluster.node_builder import NodeBuilder
+from kernelwright.agent.evaluation.cluster.gpu_judge import GpuJudge, NodeBuilder
 from kernelwright.agent.evaluation.cluster.policy import BUILDER_CORES, PROBE_S, REACH_S
 from kernelwright.evaluator import ConfigError, MachineError
 
