@@ -8,13 +8,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import kernelwright as kw
 from kernelwright.agent.cli.terminal import options
 from kernelwright.agent.cli.terminal.console import line, note_place, out, print_json, print_table
 from kernelwright.agent.cli.terminal.failures import did_pass
 from kernelwright.agent.records.durations import milliseconds
 
 if TYPE_CHECKING:
-    from kernelwright.evaluator import EvaluationConfig, Evaluator, Problem, ProblemReport
+    from kernelwright.evaluator import ProblemReport
 
 
 @options.with_settings(
@@ -35,12 +36,12 @@ def check(
 
     Exit status 1 means that at least one was found.
     """
-    from kernelwright.evaluator import Evaluator, ProblemReport
+    from kernelwright.evaluator import ProblemReport
 
     config = given.evaluation()
     found = list(_read(names or ["all"]))
     reports: list[ProblemReport] = []
-    with Evaluator(cache=cache) as evaluator:
+    with kw.Evaluator(cache=cache) as evaluator:
         for number, entry in enumerate(found, 1):
             if isinstance(entry, ProblemReport):
                 reports.append(entry)
@@ -56,36 +57,33 @@ def check(
     raise did_pass(not any(report.flaws for report in reports))
 
 
-def _read(names: Sequence[str]) -> Iterator[Problem | ProblemReport]:
+def _read(names: Sequence[str]) -> Iterator[kw.Problem | ProblemReport]:
     """Problems, and reports on malformed files, which do not hide the others of a folder."""
     from kernelwright.agent.setup.problem_lookup import read_problems
-    from kernelwright.evaluator import ProblemError, find_problems, read_problem
 
     for name in names:
         path = Path(name).expanduser()
         if not path.exists():
             yield from read_problems([name])
             continue
-        for file in find_problems([path]):
+        for file in kw.find_problems([path]):
             try:
-                yield read_problem(file)
-            except ProblemError as error:
+                yield kw.read_problem(file)
+            except kw.ProblemError as error:
                 yield _flawed(file.stem, "malformed", error)
 
 
-def fitting(problem: Problem, config: EvaluationConfig) -> EvaluationConfig:
+def fitting(problem: kw.Problem, config: kw.EvaluationConfig) -> kw.EvaluationConfig:
     """The same settings; a problem without the named shapes keeps its own sizes."""
     return config if config.shapes in problem.shapes else config.model_copy(update={"shapes": None})
 
 
-def _check(evaluator: Evaluator, problem: Problem, config: EvaluationConfig) -> ProblemReport:
-    from kernelwright.evaluator import ConfigError, EvaluatorError, MachineError
-
+def _check(evaluator: kw.Evaluator, problem: kw.Problem, config: kw.EvaluationConfig) -> ProblemReport:
     try:
         return evaluator.inspect(problem, fitting(problem, config))
-    except (ConfigError, MachineError):
+    except (kw.ConfigError, kw.MachineError):
         raise
-    except EvaluatorError as error:
+    except kw.EvaluatorError as error:
         # A problem that crashes the evaluator says nothing of the others.
         return _flawed(problem.id, "crashes", error, problem.sha)
 

@@ -8,6 +8,7 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import kernelwright as kw
 from kernelwright.agent.cli.evaluation.evaluation_card import card
 from kernelwright.agent.cli.evaluation.policy import MAX_CANDIDATE_BYTES
 from kernelwright.agent.cli.terminal import completion, options
@@ -17,7 +18,6 @@ from kernelwright.agent.setup.usage_error import UsageError
 
 if TYPE_CHECKING:
     from kernelwright.agent.evaluation.evaluation_site import EvaluationHooks
-    from kernelwright.evaluator import Candidate
 
 Backend = Annotated[
     str | None,
@@ -84,9 +84,9 @@ def evaluate(
     raise did_pass(evaluation.status == "PASSED")
 
 
-def read_candidate(name: str, backend: str | None, device: str) -> Candidate:
+def read_candidate(name: str, backend: str | None, device: str) -> kw.Candidate:
     """The candidate in a file, or on standard input for `-`; raises UsageError or ConfigError."""
-    from kernelwright.evaluator import Candidate, find_backend, guess_backend
+    from kernelwright.evaluator import find_backend, guess_backend
 
     data = sys.stdin.buffer.read(MAX_CANDIDATE_BYTES + 1) if name == "-" else _read_bytes(Path(name))
     if len(data) > MAX_CANDIDATE_BYTES:
@@ -97,7 +97,7 @@ def read_candidate(name: str, backend: str | None, device: str) -> Candidate:
         raise UsageError(f"candidate {name} is not UTF-8 text: byte {error.start} is invalid") from None
     plain = "cuda" if device.startswith("cuda") else "cpp"
     chosen = find_backend(backend or guess_backend(source) or plain)
-    return Candidate(source=source, backend=chosen.name)
+    return kw.Candidate(source=source, backend=chosen.name)
 
 
 def _read_bytes(path: Path) -> bytes:

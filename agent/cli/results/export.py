@@ -7,13 +7,13 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Final
 
+import kernelwright as kw
 from kernelwright.agent.cli.terminal import completion, console, options
 from kernelwright.agent.cli.terminal.failures import did_pass, say_once
 from kernelwright.agent.cli.terminal.options import SettingOption
 from kernelwright.agent.setup.usage_error import UsageError, validated
 
 if TYPE_CHECKING:
-    from kernelwright.agent.archive import Archive
     from kernelwright.agent.datasets import Exported, Exporter
     from kernelwright.evaluator import Record
 
@@ -88,10 +88,9 @@ def export(
     repeated. Exit status 1 means that no attempt gave a row.
     """
     from kernelwright.agent.datasets import find_exporter
-    from kernelwright.agent.workspace import Workspace
 
     exporter = find_exporter(format)
-    archive = Workspace(workspace).archive(say_once())
+    archive = kw.Workspace(workspace).archive(say_once())
     settings = _settings(exporter, given, archive)
     exported = exporter.write(archive, out, settings)
     if json:
@@ -101,7 +100,7 @@ def export(
     raise did_pass(bool(exported.rows))
 
 
-def _settings(exporter: Exporter, given: options.Given, archive: Archive) -> Record:
+def _settings(exporter: Exporter, given: options.Given, archive: kw.Archive) -> Record:
     """The settings of a format; an option that it would ignore is refused."""
     fields = exporter.settings.model_fields
     values = given.values.get("export", {})

@@ -7,6 +7,7 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Final
 
+import kernelwright as kw
 from kernelwright.agent.cli.evaluation.evaluate import Backend
 from kernelwright.agent.cli.results.attempts_command import attempt_summary
 from kernelwright.agent.cli.runs.run_options import watching
@@ -15,10 +16,8 @@ from kernelwright.agent.cli.terminal.console import colour, print_json, print_li
 from kernelwright.agent.cli.terminal.failures import did_pass, say
 
 if TYPE_CHECKING:
-    from kernelwright.agent.archive import Archive
     from kernelwright.agent.interop.imports.reply_recorder import RecordedReply
     from kernelwright.agent.records.attempt_log import Attempt
-    from kernelwright.evaluator import Status
 
 MOST_NAMED: Final = 5
 """Parts of files left out that are named one by one."""
@@ -61,7 +60,6 @@ def import_files(
     from kernelwright.agent.setup.preparation import RunPlace, keeping
     from kernelwright.agent.setup.problem_lookup import read_problems
     from kernelwright.agent.setup.run_batch import evaluate_recorded
-    from kernelwright.agent.workspace import Workspace
     from kernelwright.evaluator import find_backend
 
     settings = given.run_settings()
@@ -69,7 +67,7 @@ def import_files(
         find_backend(backend)
     skipped: list[str] = []
     replies = [reply for file in files for reply in read_replies(file, skipped.append)]
-    archive = Workspace(workspace).archive()
+    archive = kw.Workspace(workspace).archive()
     source = ReplyDefaults(
         problems={problem.id: problem for problem in read_problems(problem or ["all"])},
         backend=backend,
@@ -94,7 +92,7 @@ def import_files(
     raise did_pass(any(is_good))
 
 
-def _status(taken: RecordedReply, attempt: Attempt) -> Status | None:
+def _status(taken: RecordedReply, attempt: Attempt) -> kw.Status | None:
     """Status of the evaluation or extraction; None while it waits to be evaluated."""
     return attempt.status or taken.extraction.status
 
@@ -115,7 +113,7 @@ def _summary(taken: RecordedReply, attempt: Attempt) -> dict[str, object]:
     }
 
 
-def _print_rows(rows: Sequence[tuple[RecordedReply, Attempt]], archive: Archive) -> None:
+def _print_rows(rows: Sequence[tuple[RecordedReply, Attempt]], archive: kw.Archive) -> None:
     statuses = [_status(*row) for row in rows]
     print_table(
         "file outcome by problem model",

@@ -6,6 +6,8 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+import kernelwright as kw
+
 Complete = Callable[[str], list[str]]
 
 
@@ -57,9 +59,7 @@ def kernels() -> Iterable[str]:
 @_completer
 def attempts() -> Iterable[str]:
     """Attempts of the workspace's newest run."""
-    from kernelwright.agent.archive import Archive
-
-    archive = Archive(_workspace() / "runs", lambda _: None)
+    archive = kw.Archive(_workspace() / "runs", lambda _: None)
     return (attempt.id[:12] for run in archive.runs()[-1:] for attempt in archive.attempts(run))
 
 
