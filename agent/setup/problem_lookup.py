@@ -57,8 +57,8 @@ def find_references(archive: Archive, kernels: Iterable[Kernel], names: Sequence
             continue
         try:
             found |= {problem.sha: problem for problem in archive.problems(run).values()}
-        except (ArchiveError, OSError):
-            # Runs are not tracked in git; a kernel outlives the run that made it.
+        except (ArchiveError, ProblemError, OSError):
+            # Runs are not tracked in git; a kernel outlives the run that made it, or its damage.
             continue
     return found
 
