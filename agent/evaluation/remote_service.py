@@ -53,10 +53,8 @@ class RemoteService:
     def meet(self, terms: Mapping[str, str]) -> None:
         """Ask for its facts, and note whether it can be used.
 
-        `terms`, by kind of device, are those of the services that evaluate already.
-
-        Raises:
-            ConfigError: it never can: another evaluator, a refused token, devices that are not comparable.
+        `terms`, by kind of device, are those of the services that evaluate already. Raises ConfigError if it
+        never can: another evaluator, a refused token, devices that are not comparable.
         """
         try:
             facts = read_facts(self.url, self.client.facts(), ServiceFacts)

@@ -56,10 +56,8 @@ class RemoteSite:
     ) -> None:
         """`tokens` by the address of each service; `device` names the one that is meant.
 
-        Without backends, those of any device there is may be asked for.
-
-        Raises:
-            ConfigError: not an address, or settings that are the operator's.
+        Without backends, those of any device there is may be asked for. Raises ConfigError for what is no
+        address, or settings that are the operator's.
         """
         refuse_operators_choices(config)
         named = device or (config.device.partition(":")[0] if config.device != "auto" else None)

@@ -119,9 +119,7 @@ class AttemptEvaluator:
     async def confirm(self, case: Case) -> Attempt | None:
         """Evaluate a candidate that passed once more and record that; None where the machine is too busy.
 
-        Raises:
-            NoAttemptError: the evaluator failed, or evaluation is left for later.
-            OSError: the log cannot be written.
+        Raises what `evaluate` raises.
         """
         if case.code is None:
             raise NoAttemptError("a reply without code is not evaluated again")

@@ -99,9 +99,7 @@ def seed_of(plan: Plan, task: Task) -> int:
 def begin(archive: Archive, plan: Plan, problems: Sequence[Problem], *, settings: str = "") -> RunLog:
     """Begin a run; `settings` is the text (TOML) the plan was read from.
 
-    Raises:
-        ConfigError: an unknown backend.
-        ValueError: the plan names a problem that is not given, or a model or strategy twice.
+    Raises ConfigError for an unknown backend, ValueError for a missing problem or a name that is twice.
     """
     for backend in plan.backends:
         find_backend(backend)

@@ -69,9 +69,7 @@ class Requester:
     async def ask(self, asked: PendingQuestion) -> Attempt:
         """Request a reply, record it and emit its event.
 
-        Raises:
-            NoAttemptError: no reply, a spent budget, or the run is stopping.
-            OSError: the log cannot be written.
+        Raises NoAttemptError without a reply, and OSError if the log cannot be written.
         """
         request = request_of(asked.key, asked.model, asked.question.compose())
         holds = await self._admit(asked, _bound_tokens(request))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import resource
 import socket
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
@@ -90,21 +91,8 @@ class _Judges:
     """Reasons why it does not evaluate now."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReadyService:
-    """A service that listens."""
-
-    host: str
-    port: int
-    problems: int
-    devices: tuple[str, ...]
-    """Each as often as it evaluates at once."""
-    queued: int
-    """Evaluations that an earlier process left waiting."""
-
-
-def serve_until_signal(settings: ServiceSettings, on_ready: Callable[[ReadyService], None]) -> None:
-    """Serve until a signal; `on_ready` is told where.
+def serve_until_signal(settings: ServiceSettings, on_ready: Callable[[str, str, int], None]) -> None:
+    """Serve until a signal; `on_ready` is told what is served, at which host and port.
 
     Raises:
         UsageError: no such problem, or the address cannot be had.
@@ -141,7 +129,9 @@ def serve_until_signal(settings: ServiceSettings, on_ready: Callable[[ReadyServi
         )
         app = create_app(queue, workers, catalogue, front)
         host, port = listener.getsockname()[:2]
-        on_ready(ReadyService(host, port, len(problems), tuple(devices), queue.queued))
+        places = ", ".join(f"{device} x{count}" for device, count in Counter(devices).items())
+        waiting = f", {queue.queued} evaluations wait" if queue.queued else ""
+        on_ready(f"{len(problems)} problems on {places}{waiting}", host, port)
         most = room_for_connections()
         Service(app, queue, workers, drain_s=settings.drain_s, connections=most).answer(listener)
 
@@ -177,8 +167,7 @@ def _on_cluster(settings: ServiceSettings, stack: ExitStack) -> _Judges:
 def choose_devices(wanted: Sequence[str], at_once: int | None) -> list[str]:
     """Devices asked for, else every GPU, else the CPU; each as often as it works at once.
 
-    Raises:
-        ConfigError, MachineError: not a device's name, or no such device here.
+    Raises ConfigError if one is no device's name, MachineError if it is not here.
     """
     names = ",".join(wanted) or ("cuda" if gpus() else "cpu")
     devices = resolve_devices(names, "cuda")

@@ -21,8 +21,7 @@ def prices_of(settings: RunSettings) -> PriceTable:
 def refuse_unpriced(settings: RunSettings) -> None:
     """Refuse a bound in dollars on replies that nobody can price; recorded ones cost nothing.
 
-    Raises:
-        UsageError, ProviderError: a model is in no price table, or a table cannot be read.
+    Raises UsageError, or ProviderError if a price table cannot be read.
     """
     if (settings.budget.cost_usd, settings.problem_budget.cost_usd) == (None, None):
         return

@@ -96,8 +96,7 @@ def open_site(
 def cluster_of(settings: RunSettings, config: EvaluationConfig, devices: Sequence[str]) -> ClusterSite:
     """The cluster for a service, with judges for these kinds of device, else for those that it has.
 
-    Raises:
-        UsageError, ConfigError, MachineError: several kinds, a device by number, or an unusable cluster.
+    Raises UsageError for several kinds or a device by number, ConfigError or MachineError for the cluster.
     """
     kinds = set(devices) or _cluster_site(settings, config, (), None).kinds()
     if not kinds <= {"cpu", "cuda"}:

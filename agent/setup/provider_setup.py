@@ -57,9 +57,7 @@ class Endpoints:
 def resolve(settings: RunSettings) -> RunSettings:
     """The settings with backend, provider and models made explicit, so that a resumed run asks the same.
 
-    Raises:
-        UsageError: no model is named, the base URL is none, or `extra_body` holds what it must not.
-        ConfigError: no such provider.
+    Raises UsageError for what is missing or cannot be, ConfigError if there is no such provider.
     """
     _refuse_what_requests_own(settings)
     if not settings.backends:
@@ -103,8 +101,7 @@ def _usual_backends(settings: RunSettings) -> tuple[str, ...]:
 def provider_of(settings: RunSettings) -> ProviderKind:
     """The provider of resolved settings, with its own settings.
 
-    Raises:
-        UsageError, ConfigError: `provider_options` are not its fields, or there is no such provider.
+    Raises UsageError if `provider_options` are not its fields, ConfigError if there is no such provider.
     """
     kind = find_provider(settings.provider or OFFLINE)
     shared = {name: getattr(settings, name) for name in kind.model_fields if name in RunSettings.model_fields}
@@ -173,9 +170,7 @@ def open_providers(
 def open_endpoints(settings: RunSettings) -> Iterator[Endpoints]:
     """The endpoints to ask, ready for as long as they are asked.
 
-    Raises:
-        UsageError: neither key nor base URL, or a fallback whose key is not set.
-        ConfigError: the provider's settings cannot work.
+    Raises UsageError for a missing key or address, ConfigError if the provider's settings cannot work.
     """
 
     def tell(text: str) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections import Counter
 from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
@@ -20,7 +19,7 @@ from kernelwright.agent.providers.endpoint import is_loopback_host
 from kernelwright.agent.setup.usage_error import UsageError, validated
 
 if TYPE_CHECKING:
-    from kernelwright.agent.service.service_setup import ReadyService, ServiceSettings
+    from kernelwright.agent.service.service_setup import ServiceSettings
 
 TOKEN_VARIABLE: Final = "KERNELWRIGHT_SERVICE_TOKEN"
 _SERVICE, _CLIENTS = "Service", "Limits of clients"
@@ -102,12 +101,10 @@ def _check_reach(settings: ServiceSettings) -> None:
     say(f"warning: no token; whoever reaches {host} may run code in this machine's sandbox")
 
 
-def _announce(ready: ReadyService) -> None:
-    name = f"[{ready.host}]" if ":" in ready.host else ready.host
-    places = [f"{device} x{count}" for device, count in Counter(ready.devices).items()]
-    waiting = f", {ready.queued} evaluations wait" if ready.queued else ""
-    print(f"evaluating {ready.problems} problems on {', '.join(places)}{waiting}; Ctrl-C drains")
-    print(f"http://{name}:{ready.port}   # interface: http://{name}:{ready.port}/docs", flush=True)
+def _announce(served: str, host: str, port: int) -> None:
+    place = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    print(f"evaluating {served}; Ctrl-C drains")
+    print(f"{place}   # interface: {place}/docs", flush=True)
     form = "%(asctime)s %(levelname)s %(name)s: %(message)s"
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format=form)
     logging.getLogger("uvicorn").setLevel(logging.WARNING)

@@ -106,9 +106,7 @@ class ClusterSite:
     def __enter__(self) -> Self:
         """Connect, and wait for the first judge of each kind.
 
-        Raises:
-            ConfigError: the cluster, or every node of it, may not evaluate for this process.
-            MachineError: none answers.
+        Raises ConfigError if no node may evaluate for this process, and MachineError if none answers.
         """
         with ExitStack() as stack:
             stack.enter_context(self._connection).refuse_open()

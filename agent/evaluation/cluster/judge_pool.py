@@ -98,8 +98,7 @@ class JudgePool:
     def __enter__(self) -> Self:
         """Ask for judges, and wait for the first.
 
-        Raises:
-            ConfigError, MachineError: no node may evaluate, and why; or none answers.
+        Raises ConfigError if no node may evaluate, with the reasons, and MachineError if none answers.
         """
         self._watch.start()
         until = time.monotonic() + FIRST_JUDGE_S

@@ -63,9 +63,7 @@ class RayConnection:
         """`address` as `ray.init` takes it; None takes RAY_ADDRESS, else begins a cluster of this machine.
 
         `allows_open` accepts a cluster that asks nobody for a token; `judge` is the class of its judges.
-
-        Raises:
-            ConfigError: Ray is not installed.
+        Raises ConfigError if Ray is not installed.
         """
         if find_spec("ray") is None:
             raise ConfigError("--engine ray needs Ray: pip install 'kernelwright[ray]'")
