@@ -22,7 +22,7 @@ from kernelwright.agent.runner.assignment import RunContext, TaskAssignment
 from kernelwright.agent.runner.attempt_evaluator import AttemptEvaluator
 from kernelwright.agent.runner.evaluation_scheduler import EvaluationScheduler
 from kernelwright.agent.runner.kernel_keeper import KernelKeeper
-from kernelwright.agent.runner.plan import Plan, Task, budget_of, read_plan, tasks
+from kernelwright.agent.runner.plan import Task, budget_of, read_plan, tasks
 from kernelwright.agent.runner.requester import Requester
 from kernelwright.agent.runner.shutdown import StopConditions, close_run, interrupts
 from kernelwright.agent.strategies import Exemplar, Prompts
@@ -56,28 +56,25 @@ class BatchRunner:
 
     def __post_init__(self) -> None:
         """Read the plan; raises ValueError if it names a model that has no provider."""
-        log, emit = self.log, self.on_event
-        self._plan: Plan = read_plan(log.archive, log.run)
-        asks = self.providers is not None and self._plan.strategy.asks
-        missing = [model.name for model in self._plan.models if model.name not in (self.providers or {})]
-        if asks and missing:
+        log, emit, stop = self.log, self.on_event, StopConditions()
+        plan = read_plan(log.archive, log.run)
+        missing = [model.name for model in plan.models if model.name not in (self.providers or {})]
+        if self.providers is not None and plan.strategy.asks and missing:
             raise ValueError(f"no provider for {', '.join(missing)}")
-        self._stop = StopConditions()
+        self._stop = stop
         self._problems: dict[str, Problem] = log.archive.problems(log.run)
         ledger = Ledger(budget_of(log), log.index.spent())
-        self._requester = Requester(
-            log, self.providers, ledger, self._stop, emit, asyncio.Semaphore(self.completions)
-        )
-        self._evaluator = AttemptEvaluator(
-            log, self._plan.config, self.evaluate, self._stop, emit, EvaluationScheduler(self.evaluators)
-        )
-        self._keeper = KernelKeeper(
-            log,
-            self.workspace,
-            self._stop,
-            emit,
-            self.builds_plainly if self._plan.plain_build else None,
-            keeps_slower=self._plan.keep_slower,
+        slots, workers = asyncio.Semaphore(self.completions), EvaluationScheduler(self.evaluators)
+        builds_plainly = self.builds_plainly if plan.plain_build else None
+        self._shared = RunContext(
+            plan=plan,
+            log=log,
+            prompts=self.prompts,
+            requester=Requester(log, self.providers, ledger, stop, emit, slots),
+            evaluator=AttemptEvaluator(log, plan.config, self.evaluate, stop, emit, workers),
+            keeper=KernelKeeper(log, self.workspace, stop, emit, builds_plainly, plan.keep_slower),
+            exemplars=self.exemplars,
+            room=asyncio.Semaphore(self.completions + self.backlog),
         )
         self._waiting = {seen.problem for seen in log.index.attempts.values() if seen.evaluation is None}
         """Problems with unevaluated replies; a spent budget does not stop their evaluation."""
@@ -95,7 +92,7 @@ class BatchRunner:
         return asyncio.run(self._work())
 
     async def _work(self) -> events.RunSummary:
-        log, everything = self.log, list(tasks(self._plan))
+        log, everything = self.log, list(tasks(self._shared.plan))
         todo = [task for task in everything if task.key not in log.index.finished]
         self.on_event(
             events.RunOpened(
@@ -111,8 +108,8 @@ class BatchRunner:
             with interrupts(self._interrupt):
                 await self._work_through(todo)
         finally:
-            self._evaluator.workers.close()
-            self._keeper.builds.close()
+            self._shared.evaluator.workers.close()
+            self._shared.keeper.builds.close()
             providers = (self.providers or {}).values()
             for provider in {id(provider): provider for provider in providers}.values():
                 await provider.close()
@@ -120,28 +117,18 @@ class BatchRunner:
             log,
             *self._end(),
             self.on_event,
-            provider_failures=self._requester.failures,
-            evaluator_failures=self._evaluator.failures,
-            to_come=self._requester.missing,
-            skipped=self._evaluator.skipped,
+            provider_failures=self._shared.requester.failures,
+            evaluator_failures=self._shared.evaluator.failures,
+            to_come=self._shared.requester.missing,
+            skipped=self._shared.evaluator.skipped,
         )
 
     async def _work_through(self, todo: list[Task]) -> None:
-        context = RunContext(
-            plan=self._plan,
-            log=self.log,
-            prompts=self.prompts,
-            requester=self._requester,
-            evaluator=self._evaluator,
-            keeper=self._keeper,
-            exemplars=self.exemplars,
-            room=asyncio.Semaphore(self.completions + self.backlog),
-        )
         for name, message in self._impossible():
-            await self._evaluator.skip(name, message)
+            await self._shared.evaluator.skip(name, message)
         queue = iter(todo)
         width = min(len(todo), self.completions + self.backlog + self.evaluators)
-        loops = [asyncio.ensure_future(self._take(queue, context)) for _ in range(width)]
+        loops = [asyncio.ensure_future(self._take(queue)) for _ in range(width)]
         try:
             await asyncio.gather(*loops)
         finally:
@@ -150,28 +137,28 @@ class BatchRunner:
             await asyncio.gather(*loops, return_exceptions=True)
 
     def _impossible(self) -> Iterator[tuple[str, str]]:
-        for name in self._plan.problems:
+        for name in self._shared.plan.problems:
             try:
-                self._problems[name].overrides(self._plan.config.shapes)
+                self._problems[name].overrides(self._shared.plan.config.shapes)
             except ConfigError as error:
                 yield name, str(error)
 
-    async def _take(self, queue: Iterator[Task], context: RunContext) -> None:
+    async def _take(self, queue: Iterator[Task]) -> None:
         for task in queue:
             if self._stop.is_evaluation_over or (
                 self._stop.is_asking_over and task.problem not in self._waiting
             ):
                 self._complete = False
-            elif task.problem not in self._evaluator.skipped:
-                await self._assign(task, context)
+            elif task.problem not in self._shared.evaluator.skipped:
+                await self._assign(task)
 
-    async def _assign(self, task: Task, context: RunContext) -> None:
+    async def _assign(self, task: Task) -> None:
         self.on_event(events.AssignmentStarted(**task.names))
-        assignment = TaskAssignment(context, task, self._problems[task.problem])
+        assignment = TaskAssignment(self._shared, task, self._problems[task.problem])
         attempts = await task.strategy.solve(assignment)
-        if self._plan.confirm:
+        if self._shared.plan.confirm:
             attempts = await assignment.confirm_best(attempts)
-        skipped = task.problem in self._evaluator.skipped
+        skipped = task.problem in self._shared.evaluator.skipped
         if assignment.is_complete and not skipped:
             line = AssignmentDone(at=now(), **task.names, attempts=len(attempts))
             await asyncio.to_thread(self.log.append, line)
@@ -191,20 +178,21 @@ class BatchRunner:
         self._stop.set(RunEnd.INTERRUPTED, "interrupted")
         self.on_event(
             events.Interrupting(
-                replies=self._requester.in_flight,
-                evaluations=self._evaluator.in_flight,
-                kernels=self._keeper.in_flight,
+                replies=self._shared.requester.in_flight,
+                evaluations=self._shared.evaluator.in_flight,
+                kernels=self._shared.keeper.in_flight,
             )
         )
 
     def _end(self) -> tuple[RunEnd, str]:
+        requester, evaluator = self._shared.requester, self._shared.evaluator
         if self._stop.end is not None:
             return self._stop.end, self._stop.reason
         if self._complete:
             return RunEnd.COMPLETE, ""
-        if self.evaluate is None and not self._requester.failures:
+        if self.evaluate is None and not requester.failures:
             return RunEnd.ASKED, ""
         if self.providers is None:
-            return RunEnd.INCOMPLETE, f"{self._requester.missing} replies are still to come"
-        failed = f"{self._requester.failures} questions got no reply and {self._evaluator.failures} replies"
+            return RunEnd.INCOMPLETE, f"{requester.missing} replies are still to come"
+        failed = f"{requester.failures} questions got no reply and {evaluator.failures} replies"
         return RunEnd.INCOMPLETE, f"{failed} no evaluation; a resume tries them again"
