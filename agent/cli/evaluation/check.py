@@ -38,7 +38,7 @@ def check(
     """
     from kernelwright.evaluator import ProblemReport
 
-    config = given.evaluation()
+    config = given.run_settings().evaluation
     found = list(_read(names or ["all"]))
     reports: list[ProblemReport] = []
     with kw.Evaluator(cache=cache) as evaluator:

@@ -79,7 +79,7 @@ def verify(
         if keep and after is not None and after.status == "PASSED" and not exclusion_reason(after):
             place.keep(job.kernel.source, after, job.kernel.record.provenance)
 
-    config = given.evaluation()
+    config = given.run_settings().evaluation
     jobs = [
         ReevaluationJob(kernel, kernel.score, config.on_terms_of(kernel.score.config)) for kernel in chosen
     ]
@@ -128,7 +128,7 @@ def rescore(
         elif found.outcome in (ReproductionOutcome.RESCORED, ReproductionOutcome.SLOWER):
             place.replace_scores(job.kernel, after)
 
-    jobs = rescoring(chosen, keeping(given.evaluation()), frozenset(given.flags))
+    jobs = rescoring(chosen, keeping(given.run_settings().evaluation), frozenset(given.flags))
     library = _Library(
         *("rescore", place, jobs, broken, problem or ["all"], workers, results, cache, given.run_settings())
     )

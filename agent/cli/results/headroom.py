@@ -43,7 +43,7 @@ def headroom(
     from kernelwright.agent.setup.problem_lookup import read_problems
     from kernelwright.evaluator import Sanitize
 
-    config = given.evaluation().model_copy(update={"sanitize": Sanitize.OFF})
+    config = given.run_settings().evaluation.model_copy(update={"sanitize": Sanitize.OFF})
     problems, path = read_problems(names or ["all"]), workspace / STORED
     found: list[Headroom] = []
     with kw.Evaluator(cache=cache) as evaluator:

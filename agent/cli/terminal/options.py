@@ -191,10 +191,6 @@ class Given:
 
         return read_settings(config, merge(parse_assignments(assignments), self.values), self.flags)
 
-    def evaluation(self) -> kw.EvaluationConfig:
-        """The policy of an evaluation; raises what `run_settings` raises."""
-        return self.run_settings().evaluation
-
     def with_setting(self, path: str, value: object) -> Given:
         """The same with one setting replaced."""
         from kernelwright.agent.setup.run_settings import merge
