@@ -62,37 +62,34 @@ __all__ = [
     "Batch",
     "Board",
     "Budget",
-    "Kernel",
-    "ProviderError",
-    "RunSettings",
-    "Sampling",
-    "ServiceClient",
-    "UnknownKernel",
-    "UnknownRun",
-    "UsageError",
-    "Workspace",
-    "board",
-    "export",
-    "load_environment",
-    "run_batch",
-]
-_AGENT = frozenset(__all__)
-__all__ += [
     "Candidate",
     "ConfigError",
     "Evaluation",
     "EvaluationConfig",
     "Evaluator",
     "EvaluatorError",
+    "Kernel",
     "Limits",
     "MachineError",
     "Problem",
     "ProblemError",
+    "ProviderError",
+    "RunSettings",
+    "Sampling",
+    "ServiceClient",
     "Status",
+    "UnknownKernel",
+    "UnknownRun",
+    "UsageError",
+    "Workspace",
+    "board",
     "evaluate",
+    "export",
     "find_problems",
+    "load_environment",
     "load_kernel",
     "read_problem",
+    "run_batch",
     "screen_kernel",
 ]
 
@@ -101,8 +98,8 @@ if not TYPE_CHECKING:
     def __getattr__(name: str) -> object:
         if name not in __all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        home = "kernelwright.agent" if name in _AGENT else "kernelwright.evaluator"
-        return getattr(import_module(home), name)
+        agent = import_module("kernelwright.agent")
+        return getattr(agent if name in agent.__all__ else import_module("kernelwright.evaluator"), name)
 
     def __dir__() -> list[str]:
         return __all__

@@ -113,7 +113,7 @@ class Kernel:
 
 
 class Workspace:
-    """The folders below one root."""
+    """The folders below one root. Whatever writes raises OSError where they cannot be written."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -135,10 +135,7 @@ class Workspace:
         """Save a kernel that passed, or add a score to a saved one.
 
         Of two scores under one policy the later stays, not the luckier one; other policies' scores stay too.
-
-        Raises:
-            ValueError: it did not pass, or the evaluation is of other source.
-            OSError: `generated/` cannot be written.
+        Raises ValueError if it did not pass, or the evaluation is of other source.
         """
         sha = Candidate(source=source, backend=evaluation.backend).sha
         if evaluation.status is not Status.PASSED or evaluation.candidate_sha != sha:
@@ -161,20 +158,13 @@ class Workspace:
         return Kernel(id=folder.name, folder=folder, source=source, record=record)
 
     def replace_scores(self, kernel: Kernel, evaluation: Evaluation) -> None:
-        """Put a score in the place of those of the same task on the same hardware, whatever their policy.
-
-        Raises:
-            OSError: `generated/` cannot be written.
-        """
+        """Put a score in the place of those of the same task on the same hardware, whatever their policy."""
         self._change(kernel, lambda scores: (*_of_other_tasks(scores, evaluation), evaluation))
 
     def drop_scores(self, kernel: Kernel, evaluation: Evaluation) -> None:
         """Remove the scores of the same task on the same hardware, whatever their policy.
 
         What fails for good loses all scores, and a kernel without any is removed.
-
-        Raises:
-            OSError: `generated/` cannot be written.
         """
         self._change(kernel, lambda scores: _of_other_tasks(scores, evaluation))
 
@@ -184,21 +174,13 @@ class Workspace:
         return saved is not None and len(_of_other_policies(saved.scores, evaluation)) < len(saved.scores)
 
     def withdraw(self, evaluation: Evaluation) -> None:
-        """Remove the candidate's score under the evaluation's policy; all, where it fails for good.
-
-        Raises:
-            OSError: `generated/` cannot be written.
-        """
+        """Remove the candidate's score under the evaluation's policy; all, where it fails for good."""
         if not self.generated.is_dir():
             return
         with self._locked():
             folder, saved = self._saved(evaluation)
-            if saved is None:
-                return
-            if scores := _of_other_policies(saved.scores, evaluation):
-                _write(folder / _SCORE, _json(saved.model_copy(update={"scores": scores})))
-            else:
-                shutil.rmtree(folder)
+            if saved is not None:
+                _write_scores(folder, saved, _of_other_policies(saved.scores, evaluation))
 
     def _saved(self, evaluation: Evaluation) -> tuple[Path, KernelRecord | None]:
         """The folder of a candidate, and its record if it is saved."""
@@ -210,22 +192,14 @@ class Workspace:
             if not (kernel.folder / _SCORE).exists():
                 return  # removed meanwhile
             record = _read_record(kernel.folder)
-            if scores := change(record.scores):
-                record = record.model_copy(update={"scores": _merge(scores)})
-                _write(kernel.folder / _SCORE, _json(record))
-            else:
-                shutil.rmtree(kernel.folder)
+            _write_scores(kernel.folder, record, change(record.scores))
 
     def _locked(self) -> AbstractContextManager[None]:
         """Keep other processes from changing kernels: each change reads, merges and writes."""
         return locked(self.generated / _LOCK, wait_s=LOCK_WAIT_S)
 
     def kernels(self, on_damage: Callable[[Path, ArchiveError], None] | None = None) -> Iterator[Kernel]:
-        """Yield the saved kernels, sorted by folder; with `on_damage`, damaged ones are reported and skipped.
-
-        Raises:
-            ArchiveError: a kernel is damaged or newer than this program, and `on_damage` is None.
-        """
+        """Yield the saved kernels by folder; those that cannot be read go to `on_damage`, or raise."""
         for path in sorted(self.generated.glob(f"*/*/*/{_SCORE}")):
             try:
                 kernel = _read(path.parent)
@@ -247,11 +221,7 @@ class Workspace:
         return max(same, key=lambda score: fit_speedup(score) or 0.0, default=None)
 
     def kernel(self, name: str) -> Kernel:
-        """Return the saved kernel with this id or unique prefix of an id.
-
-        Raises:
-            UnknownKernel: none, or more than one.
-        """
+        """Return the saved kernel with this id or unique prefix; raises UnknownKernel for none or several."""
         folders = sorted(path.parent for path in self.generated.glob(f"*/*/*/{_SCORE}"))
         fits = [folder for folder in folders if folder.name.startswith(name)]
         exact = [folder for folder in fits if folder.name == name]
@@ -288,27 +258,24 @@ def _merge(scores: tuple[Evaluation, ...]) -> tuple[Evaluation, ...]:
 
 
 def _of_other_tasks(scores: _Scores, evaluation: Evaluation) -> _Scores:
-    if _fails_for_good(evaluation):
-        return ()
-    return tuple(score for score in scores if policy_of(score).task != _as_if_on(score, evaluation).task)
+    return tuple(score for score in scores if not _speaks_of(evaluation, score, lambda policy: policy.task))
 
 
 def _of_other_policies(scores: _Scores, evaluation: Evaluation) -> _Scores:
-    if _fails_for_good(evaluation):
-        return ()
-    return tuple(score for score in scores if policy_of(score) != _as_if_on(score, evaluation))
+    return tuple(score for score in scores if not _speaks_of(evaluation, score, lambda policy: policy))
 
 
-def _as_if_on(score: Evaluation, evaluation: Evaluation) -> ScorePolicy:
-    """The policy of an evaluation; one that reached no device speaks of every machine."""
-    policy = policy_of(evaluation)
-    return policy if evaluation.environment else policy.on(policy_of(score))
+def _speaks_of(evaluation: Evaluation, score: Evaluation, part: Callable[[ScorePolicy], object]) -> bool:
+    """True if an evaluation is of the same part of a policy as a score.
 
-
-def _fails_for_good(evaluation: Evaluation) -> bool:
-    """Return whether a candidate is refused under every policy: for what it did, or for its source alone."""
+    One that reached no device speaks of every machine. A candidate that is refused for what it did, or for
+    its source alone, is refused under every policy.
+    """
     is_refused = evaluation.stage is Stage.SCREEN and evaluation.status is not Status.PASSED
-    return is_refused or Score.of(evaluation).is_lasting
+    if is_refused or Score.of(evaluation).is_lasting:
+        return True
+    policy, of_score = policy_of(evaluation), policy_of(score)
+    return part(policy if evaluation.environment else policy.on(of_score)) == part(of_score)
 
 
 def _problem_name(evaluation: Evaluation) -> str:
@@ -340,6 +307,14 @@ def _read_record(folder: Path) -> KernelRecord:
         return KernelRecord.model_validate_json(text)
     except (OSError, ValueError, AttributeError, TypeError, RecursionError) as error:
         raise ArchiveError(f"{path} is damaged ({type(error).__name__}); restore it") from None
+
+
+def _write_scores(folder: Path, record: KernelRecord, scores: _Scores) -> None:
+    """Replace a kernel's scores; one without any is removed."""
+    if scores:
+        _write(folder / _SCORE, _json(record.model_copy(update={"scores": _merge(scores)})))
+    else:
+        shutil.rmtree(folder)
 
 
 def _json(record: KernelRecord) -> str:

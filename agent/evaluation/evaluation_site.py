@@ -1,20 +1,33 @@
-"""The seam between whoever wants a candidate evaluated and the place where that happens."""
+"""The seam between whoever wants a candidate evaluated and the place where that happens.
+
+Also the failures that travel between machines, and the errors they are.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol, Self, TypeAlias
+from types import MappingProxyType
+from typing import Final, Protocol, Self, TypeAlias
 
 from kernelwright.evaluator import (
+    Cancelled,
     CancelToken,
     Candidate,
+    ConfigError,
     Evaluation,
     EvaluationConfig,
     EvaluatorError,
     FullHeaderBuild,
+    MachineError,
     Problem,
+    ProblemError,
+    Record,
     Stage,
+)
+
+_ERRORS: Final[Mapping[str, type[EvaluatorError]]] = MappingProxyType(
+    {"problem": ProblemError, "config": ConfigError, "machine": MachineError, "cancelled": Cancelled}
 )
 
 
@@ -51,6 +64,30 @@ BuildsPlainly: TypeAlias = Callable[[Evaluation], FullHeaderBuild]
 
 class CandidateQuarantined(EvaluatorError):
     """A candidate took machines down and is evaluated no more; others of its problem are."""
+
+
+class EvaluationFailure(Record):
+    """The reason why there is no result; never a score."""
+
+    kind: str
+    """`machine`, `problem`, `config` or `evaluator`."""
+    message: str
+
+    @classmethod
+    def of(cls, error: Exception) -> Self:
+        """The failure that an error is; `evaluator` is the kind of whatever else an evaluator raises."""
+        kinds = (kind for kind, known in _ERRORS.items() if isinstance(error, known))
+        return cls(kind=next(kinds, "evaluator"), message=told(error))
+
+    def error(self, where: str) -> EvaluatorError:
+        """The error that it is, of an evaluator somewhere else."""
+        return _ERRORS.get(self.kind, EvaluatorError)(f"{where}: {self.message}")
+
+
+def told(error: Exception) -> str:
+    """The message of an error, with the name of one that no evaluator should raise."""
+    name = "" if isinstance(error, EvaluatorError) else f"{type(error).__name__}: "
+    return f"{name}{error}"
 
 
 class EvaluationSite(Protocol):

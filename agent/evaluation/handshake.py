@@ -18,11 +18,7 @@ Facts = TypeVar("Facts", bound=ServiceFacts)
 
 
 def read_facts(where: str, answer: Mapping[str, Any], form: type[Facts]) -> Facts:  # Any: JSON
-    """The facts of an evaluator elsewhere that is the same as this one.
-
-    Raises:
-        ConfigError: another evaluator, or an answer of another form.
-    """
+    """The facts of an evaluator elsewhere; raises ConfigError unless it is the same as this one."""
     # Before the form, which another version may have changed.
     here = versions().get("kernelwright", "unknown")
     ours = (here, source_sha(), SCORING_RULES)
@@ -65,8 +61,7 @@ def explain_refusal(url: str, refusal: ServiceRefusal) -> EvaluatorError:
 def served_devices(url: str, facts: ServiceFacts, wanted: str | None) -> dict[str, ServedDevice]:
     """The devices of a service by their kind, those alone whose name or kind is `wanted`.
 
-    Raises:
-        ConfigError: it has different devices of one kind.
+    Raises ConfigError if it has different devices of one kind.
     """
     found: dict[str, ServedDevice] = {}
     for device in facts.devices:
@@ -90,11 +85,7 @@ def terms_of(facts: ServiceFacts, device: ServedDevice) -> str:
 
 
 def refuse_mixed(found: Mapping[str, str]) -> None:
-    """Refuse services of different terms; `found` is the terms of each by its address.
-
-    Raises:
-        ConfigError: they differ; the message names each.
-    """
+    """Refuse services of different terms, `found` by their addresses; the ConfigError names each."""
     if len(set(found.values())) > 1:
         told = "; ".join(f"{url}: {what}" for url, what in found.items())
         raise ConfigError(
@@ -104,11 +95,7 @@ def refuse_mixed(found: Mapping[str, str]) -> None:
 
 
 def refuse_other_content(where: str, asked: EvaluationRequest, found: Evaluation) -> None:
-    """Refuse a result of another evaluator, problem, candidate or policy than was asked for.
-
-    Raises:
-        EvaluatorError: it is one; nothing is scored.
-    """
+    """Raise EvaluatorError for a result about another evaluator, problem, candidate or policy."""
     is_gpu = found.backend != "cpp"
     same = (
         found.evaluator_sha == source_sha(),

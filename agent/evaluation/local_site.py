@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Self
 
@@ -13,10 +12,8 @@ from kernelwright.evaluator import (
     Concurrency,
     Evaluation,
     Evaluator,
-    EvaluatorError,
     FullHeaderBuild,
     cpu_name,
-    evaluations_at_once,
     gpus,
 )
 
@@ -38,11 +35,9 @@ class LocalSite:
         return ", ".join((*names, f"torch {versions().get('torch', 'unknown')}"))
 
     def builds_plainly(self, evaluation: Evaluation) -> FullHeaderBuild:
-        """Rebuild a kernel with torch's own headers; raises what the evaluator does."""
         return self._evaluator.build_with_full_headers(evaluation)
 
     def evaluate(self, request: EvaluationRequest, hooks: EvaluationHooks) -> Evaluation:
-        """Evaluate one candidate; raises what `Evaluator.evaluate` does."""
         return self._evaluator.evaluate(
             request.problem, request.candidate, request.config, on_stage=hooks.on_stage, stop=hooks.stop
         )
@@ -52,11 +47,3 @@ class LocalSite:
 
     def __exit__(self, *exception: object) -> None:
         self._evaluator.close()
-
-
-def local_at_once(device: str, backends: Iterable[str]) -> Concurrency:
-    """The number of evaluations that keeps this machine's devices busy; a missing one is told by each."""
-    try:
-        return evaluations_at_once(device, backends)
-    except EvaluatorError as error:
-        return Concurrency(1, str(error))

@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from threading import Event
 from types import MappingProxyType
 from typing import Final
 
-from kernelwright.agent.evaluation.evaluation_site import EvaluationHooks, EvaluationRequest
-from kernelwright.agent.evaluation.failure_kinds import EvaluationFailure
+from kernelwright.agent.evaluation.evaluation_site import (
+    EvaluationFailure,
+    EvaluationHooks,
+    EvaluationRequest,
+)
 from kernelwright.agent.evaluation.handshake import refuse_other_content
 from kernelwright.agent.evaluation.policy import MOST_RESUBMISSIONS, QUEUE_S, WATCH_S
 from kernelwright.agent.evaluation.remote_service import RemoteService
@@ -27,7 +31,6 @@ from kernelwright.agent.evaluation.service_client import (
     backoff_s,
     submission,
 )
-from kernelwright.agent.evaluation.service_pool import ServicePool
 from kernelwright.evaluator import (
     Cancelled,
     ConfigError,
@@ -57,21 +60,20 @@ class ServiceClosing(Exception):
     """A service ends; what waits there is left to the next one."""
 
 
+@dataclass(eq=False)
 class RemoteEvaluation:
     """One evaluation at one service. Lives in one thread."""
 
-    def __init__(
-        self, service: RemoteService, request: EvaluationRequest, hooks: EvaluationHooks, pool: ServicePool
-    ) -> None:
-        """`pool` says how long to wait, and when the command ends."""
-        self._service = service
-        self._request = request
-        self._hooks = hooks
-        self._closing = pool.closing
-        self._lost_s = pool.patience.lost_s
-        self._held = ""
-        """Id of what this evaluation holds at the service."""
-        self._told: object = None
+    service: RemoteService
+    request: EvaluationRequest
+    hooks: EvaluationHooks
+    closing: Event
+    """Set when the command ends."""
+    lost_s: float
+    """Seconds without an answer after which the service is lost."""
+    _held: str = ""
+    """Id of what this evaluation holds at the service."""
+    _told: object = None
 
     def result(self) -> Evaluation:
         """Submit, follow, and return the result.
@@ -83,7 +85,7 @@ class RemoteEvaluation:
         """
         try:
             answer = self._follow(fresh=False)
-            if self._request.besides and answer["state"] == "finished":
+            if self.request.besides and answer["state"] == "finished":
                 answer = self._other_result(answer)
         except ServiceRefusal as refusal:
             self._drop()
@@ -95,7 +97,7 @@ class RemoteEvaluation:
         except BaseException:
             held = self._held
             if self._drop():
-                self._service.withdraw(held)
+                self.service.withdraw(held)
             raise
         self._drop()
         return self._result_of(answer)
@@ -103,7 +105,7 @@ class RemoteEvaluation:
     def _follow(self, *, fresh: bool) -> Answer:
         """Submit, and wait for the end; what the service has forgotten, or others cancelled, again."""
         for _ in range(MOST_RESUBMISSIONS):
-            answer = self._ask("POST", PLACE, submission_for(self._service, self._request, fresh=fresh))
+            answer = self._ask("POST", PLACE, submission_for(self.service, self.request, fresh=fresh))
             self._hold(answer["id"])
             while answer["state"] in _LIVE:
                 self._tell(answer)
@@ -116,13 +118,13 @@ class RemoteEvaluation:
             else:
                 if answer["state"] != "cancelled":
                     return answer
-        raise EvaluatorError(f"{self._service.url} forgets or cancels evaluation {self._held}")
+        raise EvaluatorError(f"{self.service.url} forgets or cancels evaluation {self._held}")
 
     def _look(self, answer: Answer) -> Answer:
         state, stage = answer["state"], answer["stage"]
         if answer["closing"] and state == "queued":
             # One that runs may end in time.
-            raise ServiceClosing(f"{self._service.url} is ending")
+            raise ServiceClosing(f"{self.service.url} is ending")
         wait_s = QUEUE_S if state == "queued" else WATCH_S
         seen = f"{state}/{stage}" if stage else state
         path = f"{PLACE}/{answer['id']}?wait={wait_s:g}&seen={seen}"
@@ -133,12 +135,12 @@ class RemoteEvaluation:
         lost_at, tries = 0.0, 0
         while True:
             tries += 1
-            self._check()
+            refuse_stopped(self.hooks, self.closing)
             try:
-                return self._service.client.once(method, path, body, wait_s=wait_s)
+                return self.service.client.once(method, path, body, wait_s=wait_s)
             except ServiceBusy as busy:
                 if busy.name == "draining":
-                    raise ServiceClosing(f"{self._service.url} is ending") from None
+                    raise ServiceClosing(f"{self.service.url} is ending") from None
                 error: Exception = busy
                 pause_s = max(backoff_s(tries), busy.retry_after_s)
                 is_patient = bool(busy.name)
@@ -146,40 +148,37 @@ class RemoteEvaluation:
                 error, pause_s, is_patient = unreachable, backoff_s(tries), False
             if is_patient:
                 lost_at = 0.0
-                self._hooks.on_queue(None)
+                self.hooks.on_queue(None)
             else:
                 lost_at = lost_at or time.monotonic()
-                if time.monotonic() - lost_at > self._lost_s:
+                if time.monotonic() - lost_at > self.lost_s:
                     raise ServiceLost(str(error)) from None
-                pause_s = min(pause_s, self._lost_s / 4)
+                pause_s = min(pause_s, self.lost_s / 4)
             self._pause(pause_s)
 
     def _pause(self, seconds: float) -> None:
         until = time.monotonic() + seconds
         while (left_s := until - time.monotonic()) > 0:
-            self._closing.wait(min(left_s, 1.0))
-            self._check()
-
-    def _check(self) -> None:
-        refuse_stopped(self._hooks, self._closing)
+            self.closing.wait(min(left_s, 1.0))
+            refuse_stopped(self.hooks, self.closing)
 
     def _tell(self, answer: Answer) -> None:
         if answer["state"] == "queued":
-            self._hooks.on_queue(answer["ahead"])
+            self.hooks.on_queue(answer["ahead"])
         elif answer["stage"] != self._told and answer["stage"] is not None:
             self._told = answer["stage"]
-            self._hooks.on_stage(Stage(answer["stage"]))
+            self.hooks.on_stage(Stage(answer["stage"]))
 
     def _hold(self, evaluation: str) -> None:
         if evaluation != self._held:
             self._drop()
-            self._service.hold(evaluation)
+            self.service.hold(evaluation)
             self._held = evaluation
 
     def _drop(self) -> bool:
         """Hold nothing; return whether nobody else here follows what was held."""
         held, self._held = self._held, ""
-        return bool(held) and self._service.release(held)
+        return bool(held) and self.service.release(held)
 
     def _other_result(self, answer: Answer) -> Answer:
         """The first result that counts and that the caller does not know; made if there is none.
@@ -195,16 +194,16 @@ class RemoteEvaluation:
         return answer | self._ask("GET", f"{PLACE}/{answer['id']}/results/{found[0]['round']}")
 
     def _unknown(self, answer: Answer) -> list[Answer]:
-        known = {evaluation.evaluated_at for evaluation in self._request.besides}
+        known = {evaluation.evaluated_at for evaluation in self.request.besides}
         return [one for one in answer["results"] if one["evaluated_at"] not in known]
 
     def _result_of(self, answer: Answer) -> Evaluation:
-        url = self._service.url
+        url = self.service.url
         if answer["state"] == "failed":
             raise EvaluationFailure.model_validate(answer["failure"]).error(url)
         evaluation = Evaluation.model_validate(answer["evaluation"])
-        refuse_other_content(url, self._request, evaluation)
-        return evaluation.model_copy(update={"problem": self._request.problem.id})
+        refuse_other_content(url, self.request, evaluation)
+        return evaluation.model_copy(update={"problem": self.request.problem.id})
 
 
 def refuse_stopped(hooks: EvaluationHooks, closing: Event) -> None:
@@ -227,8 +226,7 @@ def submission_for(
 ) -> bytes:
     """The body of a request to a service, which may know the problem by another id.
 
-    Raises:
-        ProblemError: it does not know the problem, and takes no sources.
+    Raises ProblemError if it does not know the problem, and takes no sources.
     """
     problem, facts = request.problem, service.facts
     names = [name for name, sha in facts.problems.items() if sha == problem.sha] if facts else []
@@ -238,30 +236,21 @@ def submission_for(
             "file there, or have its operator pass --allow-problem-sources"
         )
     their_name = problem.id if problem.id in names or not names else names[-1]
+    # In full, whatever the service's own defaults; limits as far as they are not the default ones.
+    limits = request.config.limits.model_dump(mode="json", exclude_defaults=True)
+    chosen = set(CLIENTS_CHOICE) - {"limits"}
     return submission(
         problem.model_copy(update={"id": their_name}),
         request.candidate,
-        asked_settings(request.config),
+        request.config.model_dump(mode="json", include=chosen, exclude_none=True) | {"limits": limits},
         fresh=fresh,
         only_known=only_known,
         send_source=not names,
     )
 
 
-def asked_settings(config: EvaluationConfig) -> dict[str, object]:
-    """The part of a policy that a service takes from its clients; said in full, whatever its own defaults."""
-    limits = config.limits.model_dump(mode="json", exclude_defaults=True)
-    return config.model_dump(mode="json", include=set(CLIENTS_CHOICE) - {"limits"}, exclude_none=True) | {
-        "limits": limits
-    }
-
-
 def refuse_operators_choices(config: EvaluationConfig) -> None:
-    """Refuse settings that a client of a service cannot choose.
-
-    Raises:
-        ConfigError: there is one; the message names it.
-    """
+    """Refuse settings that a client of a service cannot choose; the ConfigError names them."""
     free = {*CLIENTS_CHOICE, "device"}
     refused = sorted(config.model_dump(exclude_defaults=True).keys() - free)
     if refused:

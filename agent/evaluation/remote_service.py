@@ -32,11 +32,7 @@ class RemoteService:
     """One service. Usable from any thread; `under_way` and `trouble` are the pool's to change."""
 
     def __init__(self, url: str, token: str | None, wanted: str | None) -> None:
-        """`wanted` names the device or kind of device that is meant, if any.
-
-        Raises:
-            ConfigError: not an address.
-        """
+        """`wanted` names the device or kind of device that is meant, if any; ConfigError: not an address."""
         self.client = ServiceClient(url, token, request_s=REQUEST_S)
         self.url = self.client.url
         self.facts: ServiceFacts | None = None
@@ -57,10 +53,8 @@ class RemoteService:
     def meet(self, terms: Mapping[str, str]) -> None:
         """Ask for its facts, and note whether it can be used.
 
-        `terms`, by kind of device, are those of the services that evaluate already.
-
-        Raises:
-            ConfigError: it never can: another evaluator, a refused token, devices that are not comparable.
+        `terms`, by kind of device, are those of the services that evaluate already. Raises ConfigError if it
+        never can: another evaluator, a refused token, devices that are not comparable.
         """
         try:
             facts = read_facts(self.url, self.client.facts(), ServiceFacts)

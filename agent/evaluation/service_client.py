@@ -94,8 +94,7 @@ class ServiceClient:
     def __init__(self, base_url: str, token: str | None = None, *, request_s: float = 30.0) -> None:
         """`base_url` such as `http://gpu-host:8080`; `request_s` is for one exchange, waiting not counted.
 
-        Raises:
-            ConfigError: not an address.
+        Raises ConfigError: not an address.
         """
         try:
             self._url = httpx2.URL(base_url)
@@ -170,11 +169,7 @@ class ServiceClient:
         fresh: bool = False,
         send_source: bool = False,
     ) -> Answer:
-        """Submit a candidate without waiting; `look` at the answer's `id` later.
-
-        Raises:
-            ServiceRefusal, TimeUp, ConfigError: as `evaluate` does.
-        """
+        """Submit a candidate without waiting; `look` at the answer's `id` later. Raises as `evaluate`."""
         body = submission(problem, candidate, config, fresh=fresh, send_source=send_source)
         return self._ask("POST", PLACE, None, body)
 
@@ -182,19 +177,14 @@ class ServiceClient:
         """Submit several bodies of `submission` in one request; their answers, in order.
 
         Each has `status`, `body`, which may refuse it, and `retry_after_s`. At most `BATCH` and the service's
-        largest body go into one request.
-
-        Raises:
-            ServiceRefusal, TimeUp: as their names say.
+        largest body go into one request. Raises what `look` raises.
         """
         body = b'{"submissions": [%b]}' % b", ".join(submissions)
         return list(self._ask("POST", f"{PLACE}/batch", None, body)["answers"])
 
     def look(self, evaluation: str, *, wait_s: float = 0.0, deadline: float | None = None) -> Answer:
-        """The state of an evaluation, or its end; `deadline` is of `time.monotonic()`.
-
-        Raises:
-            ServiceRefusal, TimeUp: as their names say.
+        """The state of an evaluation, or its end. Raises ServiceRefusal, or TimeUp after `deadline`, by
+        `time.monotonic()`.
         """
         path = f"{PLACE}/{evaluation}?wait={wait_s:.3f}"
         return self._ask("GET", path, deadline, wait_s=wait_s)
@@ -253,10 +243,17 @@ class ServiceClient:
         except RuntimeError as error:
             # The kept connections are closed: this process is ending.
             raise ServiceUnreachable(f"{self.url}: {error}") from error
-        if response.status_code in _LATER:
-            retry_after_s = _retry_after_s(response.headers.get("Retry-After"))
-            raise ServiceBusy(self.url, response.status_code, _refusal(data)[0], retry_after_s)
-        return _read(self.url, response.status_code, data)
+        status, answer = response.status_code, _parse(data)
+        name = str((answer or {}).get("type", "")).rpartition(":")[2]
+        if status in _LATER:
+            pause = response.headers.get("Retry-After", "")
+            retry_after_s = float(pause) if pause.isdecimal() and len(pause) < 6 else 0.0
+            raise ServiceBusy(self.url, status, name, retry_after_s)
+        if answer is None:
+            raise ServiceRefusal(self.url, status, "no-json", data[:200].decode("utf-8", "replace"))
+        if status >= 400:
+            raise ServiceRefusal(self.url, status, name, str(answer.get("detail", "")))
+        return answer
 
     def _exchange(
         self, method: str, path: str, body: bytes | None, *, wait_s: float
@@ -297,11 +294,7 @@ def submission(
     only_known: bool = False,
     send_source: bool = False,
 ) -> bytes:
-    """The body of a submission.
-
-    Raises:
-        ConfigError: the config holds what only the operator decides.
-    """
+    """The body of a submission; raises ConfigError if the config holds what only the operator decides."""
     if isinstance(config, EvaluationConfig):
         config = config.model_dump(mode="json", exclude_defaults=True)
     refused = sorted(set(config or {}) - set(CLIENTS_CHOICE))
@@ -322,11 +315,7 @@ def submission(
 
 
 def result_of(answer: Answer) -> Evaluation:
-    """The result in the answer about an evaluation that has ended.
-
-    Raises:
-        EvaluationFailed, EvaluationCancelled: there is no result.
-    """
+    """The result of an evaluation that ended; raises EvaluationFailed or EvaluationCancelled."""
     match answer["state"]:
         case "finished":
             return Evaluation.model_validate(answer["evaluation"])
@@ -339,28 +328,9 @@ def result_of(answer: Answer) -> Evaluation:
             raise ServiceError(f"the service says {state!r} of an evaluation; upgrade this client")
 
 
-def _read(where: str, status: int, data: bytes) -> Answer:
-    answer = _parse(data)
-    if answer is None:
-        raise ServiceRefusal(where, status, "no-json", data[:200].decode("utf-8", "replace"))
-    if status >= 400:
-        raise ServiceRefusal(where, status, *_refusal(data))
-    return answer
-
-
 def _parse(data: bytes) -> Answer | None:
     try:
         answer = json.loads(data)
     except (ValueError, RecursionError):
         return None
     return answer if isinstance(answer, dict) else None
-
-
-def _refusal(data: bytes) -> tuple[str, str]:
-    """The name and the detail of a refusal."""
-    answer = _parse(data) or {}
-    return str(answer.get("type", "")).rpartition(":")[2], str(answer.get("detail", ""))
-
-
-def _retry_after_s(value: str | None) -> float:
-    return float(value) if value and value.isdecimal() and len(value) < 6 else 0.0

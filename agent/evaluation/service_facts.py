@@ -71,9 +71,11 @@ def sandbox_trouble(wanted: SandboxTier | None) -> tuple[str, ...]:
 
 def facts_of(config: EvaluationConfig, devices: Sequence[str]) -> ServiceFacts:
     """The facts of this machine; each of `devices` as often as it evaluates at once."""
-    names = Counter((device.partition(":")[0], _name(device)) for device in devices)
+    known = {f"cuda:{gpu.index}": gpu.name for gpu in gpus()}
+    names = Counter((device.partition(":")[0], known.get(device) or cpu_name()) for device in devices)
+    threads = config.threads or len(os.sched_getaffinity(0))
     served = tuple(
-        ServedDevice(kind=kind, name=name, at_once=count, threads=_threads(config) if kind == "cpu" else None)
+        ServedDevice(kind=kind, name=name, at_once=count, threads=threads if kind == "cpu" else None)
         for (kind, name), count in sorted(names.items())
     )
     found = versions()
@@ -94,12 +96,3 @@ def _usable(wanted: SandboxTier | None) -> list[SandboxTier]:
 def _tier(wanted: SandboxTier | None) -> SandboxTier | None:
     tiers = probe().tiers
     return next((tier for tier in _usable(wanted) if tiers[tier].works), None)
-
-
-def _threads(config: EvaluationConfig) -> int:
-    return config.threads or len(os.sched_getaffinity(0))
-
-
-def _name(device: str) -> str:
-    known = {f"cuda:{gpu.index}": gpu.name for gpu in gpus()}
-    return known.get(device) or cpu_name()

@@ -110,10 +110,7 @@ class TaskAssignment:
         return self._context.log.archive.code(attempt)
 
     def evaluation(self, attempt: Attempt) -> Evaluation:
-        evaluation = self._context.log.archive.evaluation(attempt)
-        if evaluation is None:
-            raise NoAttemptError(f"attempt {attempt.id} was not evaluated")
-        return evaluation
+        return self._context.evaluator.evaluation(attempt)
 
     def _key(self, sample: int, turn: int) -> AttemptKey:
         return AttemptKey(run=self._context.log.run, **self._task.names, sample=sample, turn=turn)

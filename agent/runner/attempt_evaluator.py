@@ -5,11 +5,17 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 
 from kernelwright.agent.archive import RunLog
-from kernelwright.agent.evaluation import CandidateQuarantined, Evaluate, EvaluationHooks, EvaluationRequest
-from kernelwright.agent.evaluation.failure_kinds import told as message_of
+from kernelwright.agent.evaluation.evaluation_site import (
+    CandidateQuarantined,
+    Evaluate,
+    EvaluationHooks,
+    EvaluationRequest,
+)
+from kernelwright.agent.evaluation.evaluation_site import told as message_of
 from kernelwright.agent.records.attempt_log import Attempt, EvaluatorFailed, ProblemSkipped, RunEnd
 from kernelwright.agent.records.provenance import now
 from kernelwright.agent.records.score_policy import exclusion_reason
@@ -50,37 +56,29 @@ class Case:
     """Called in the event loop when a worker begins."""
 
 
+@dataclass(eq=False)
 class AttemptEvaluator:
     """Sends candidates to the evaluator. Lives in one event loop."""
 
-    def __init__(
-        self,
-        log: RunLog,
-        config: EvaluationConfig,
-        evaluate: Evaluate | None,
-        stop: StopConditions,
-        emit: Callable[[Event], None],
-        at_once: int,
-    ) -> None:
-        """Without `evaluate`, replies are left for later; `at_once` evaluations run in threads."""
-        self.failures = 0
-        """Replies that could not be evaluated."""
-        self.skipped: dict[str, str] = {}
-        """Problem id to the reason it cannot be evaluated."""
-        self._log = log
-        self._config = config
-        self._evaluate = evaluate
-        self._stop = stop
-        self._emit = emit
-        self._workers = EvaluationScheduler(at_once)
-        self._strikes: Counter[str] = Counter()
-        """Failures by problem."""
-        self._failing: set[str] = set()
-        """Problems (attempts, if the machine failed) that failed since the last evaluation."""
-        self._running: set[str] = set()
-        self._under_way: dict[tuple[str, str], asyncio.Task[Attempt]] = {}
-        self._evaluated: dict[tuple[str, str], str] = {}
-        """Problem and candidate to the evaluated attempt; of this process, so of one hardware."""
+    log: RunLog
+    config: EvaluationConfig
+    evaluate_one: Evaluate | None
+    """None leaves replies for later."""
+    stop: StopConditions
+    emit: Callable[[Event], None]
+    workers: EvaluationScheduler
+    failures: int = 0
+    """Replies that could not be evaluated."""
+    skipped: dict[str, str] = field(default_factory=dict)
+    """Problem id to the reason it cannot be evaluated."""
+    _strikes: Counter[str] = field(default_factory=Counter)
+    """Failures by problem."""
+    _failing: set[str] = field(default_factory=set)
+    """Problems (attempts, if the machine failed) that failed since the last evaluation."""
+    _running: set[str] = field(default_factory=set)
+    _under_way: dict[tuple[str, str], asyncio.Task[Attempt]] = field(default_factory=dict)
+    _evaluated: dict[tuple[str, str], str] = field(default_factory=dict)
+    """Problem and candidate to the evaluated attempt; of this process, so of one hardware."""
 
     @property
     def in_flight(self) -> int:
@@ -93,10 +91,6 @@ class AttemptEvaluator:
             return f"the evaluator failed {EVALUATOR_STRIKES} times on {problem}"
         return self.skipped.get(problem, "")
 
-    def close(self) -> None:
-        """End the threads that evaluate."""
-        self._workers.close()
-
     async def evaluate(self, case: Case) -> Attempt:
         """Evaluate and record; an equal candidate for the same problem reuses its evaluation.
 
@@ -105,13 +99,13 @@ class AttemptEvaluator:
             OSError: the log cannot be written.
         """
         if case.code is None:
-            return await self._record(case.attempt, without_code(case, self._config))
+            return await self._record(case.attempt, without_code(case, self.config))
         request = self._request(case, case.code)
         place = case.problem.sha, request.candidate.sha
         if place in self._under_way:
             case.begun()
             return await self.reuse(case.attempt, await asyncio.shield(self._under_way[place]))
-        known = self._log.find(self._evaluated.get(place, ""))
+        known = self.log.find(self._evaluated.get(place, ""))
         if known is not None:
             return await self.reuse(case.attempt, known)
         self._under_way[place] = asyncio.ensure_future(self._put(case, request))
@@ -125,13 +119,11 @@ class AttemptEvaluator:
     async def confirm(self, case: Case) -> Attempt | None:
         """Evaluate a candidate that passed once more and record that; None where the machine is too busy.
 
-        Raises:
-            NoAttemptError: the evaluator failed, or evaluation is left for later.
-            OSError: the log cannot be written.
+        Raises what `evaluate` raises.
         """
         if case.code is None:
             raise NoAttemptError("a reply without code is not evaluated again")
-        first = await asyncio.to_thread(self._log.archive.evaluation, case.attempt)
+        first = await asyncio.to_thread(self.log.archive.evaluation, case.attempt)
         request = self._request(case, case.code, besides=(first,) if first else ())
         for _ in range(MEASURED_AGAIN):
             evaluation = await self._run(case, request)
@@ -141,18 +133,22 @@ class AttemptEvaluator:
 
     async def reuse(self, attempt: Attempt, twin: Attempt) -> Attempt:
         """Give an attempt the evaluation of another with the same candidate."""
-        evaluation = self._log.archive.evaluation(twin)
-        if evaluation is None:
-            raise NoAttemptError(f"attempt {twin.id} was not evaluated")
         confirms = twin.evaluation is not None and twin.evaluation.confirms
-        return await self._record(attempt, evaluation, reused_from=twin.id, confirms=confirms)
+        return await self._record(attempt, self.evaluation(twin), reused_from=twin.id, confirms=confirms)
+
+    def evaluation(self, attempt: Attempt) -> Evaluation:
+        """The recorded evaluation of an attempt; raises NoAttemptError where there is none."""
+        evaluation = self.log.archive.evaluation(attempt)
+        if evaluation is None:
+            raise NoAttemptError(f"attempt {attempt.id} was not evaluated")
+        return evaluation
 
     def report(self, attempt: Attempt, *, recorded: bool) -> None:
         """Emit the event of an evaluation."""
         if attempt.evaluation is None:
             return
         line = attempt.evaluation
-        self._emit(
+        self.emit(
             Judged(
                 of=attempt.key,
                 status=line.score.status,
@@ -170,18 +166,18 @@ class AttemptEvaluator:
         if problem not in self.skipped:
             self.skipped[problem] = message
             line = ProblemSkipped(at=now(), problem=problem, message=message)
-            await asyncio.to_thread(self._log.append, line)
-            self._emit(Skipped(problem=problem, message=message))
+            await asyncio.to_thread(self.log.append, line)
+            self.emit(Skipped(problem=problem, message=message))
 
     def _request(self, case: Case, code: str, besides: tuple[Evaluation, ...] = ()) -> EvaluationRequest:
         candidate = Candidate(source=code, backend=case.attempt.key.backend)
-        return EvaluationRequest(case.problem, candidate, self._config, besides)
+        return EvaluationRequest(case.problem, candidate, self.config, besides)
 
     async def _put(self, case: Case, request: EvaluationRequest) -> Attempt:
         return await self._record(case.attempt, await self._run(case, request))
 
     async def _run(self, case: Case, request: EvaluationRequest) -> Evaluation:
-        evaluate = self._evaluate
+        evaluate = self.evaluate_one
         if evaluate is None:
             raise NoAttemptError("left to be evaluated later")
         loop = asyncio.get_running_loop()
@@ -190,14 +186,14 @@ class AttemptEvaluator:
         def begin() -> None:
             self._running.add(name.attempt)
             case.begun()
-            self._emit(Judging(of=name))
+            self.emit(Judging(of=name))
 
         def enter(stage: Stage) -> None:
-            _tell(loop, lambda: self._emit(StageEntered(of=name, stage=stage)))
+            _tell(loop, lambda: self.emit(StageEntered(of=name, stage=stage)))
 
         def refuse_if_over() -> None:
-            if self._stop.is_evaluation_over:
-                raise NoAttemptError(self._stop.reason)
+            if self.stop.is_evaluation_over:
+                raise NoAttemptError(self.stop.reason)
 
         told: int | None = -1
 
@@ -208,7 +204,7 @@ class AttemptEvaluator:
             if ahead == told:
                 return
             told = ahead
-            _tell(loop, lambda: self._emit(EvaluationWaits(of=name, ahead=ahead)))
+            _tell(loop, lambda: self.emit(EvaluationWaits(of=name, ahead=ahead)))
 
         def work() -> Evaluation:
             refuse_if_over()
@@ -225,7 +221,7 @@ class AttemptEvaluator:
         if why := self.refusal(problem):
             raise NoAttemptError(why)
         try:
-            evaluation = await self._workers.run(problem, work)
+            evaluation = await self.workers.run(problem, work)
         except NoAttemptError:
             raise
         except (ProblemError, ConfigError) as error:
@@ -246,11 +242,11 @@ class AttemptEvaluator:
             self._strikes[problem] += 1
             self._failing.add(problem)
         line = EvaluatorFailed(at=now(), attempt=attempt.id, message=message)
-        await asyncio.to_thread(self._log.append, line)
-        self._emit(EvaluatorTrouble(of=attempt.key, message=message))
+        await asyncio.to_thread(self.log.append, line)
+        self.emit(EvaluatorTrouble(of=attempt.key, message=message))
         if len(self._failing) >= EVALUATOR_STRIKES:
             # One problem alone may be what it cannot deal with; it does not end what others have begun.
-            self._stop.set(
+            self.stop.set(
                 RunEnd.BROKEN, f"the evaluator failed {EVALUATOR_STRIKES} times in a row: {message}"
             )
         return NoAttemptError(message)
@@ -264,9 +260,9 @@ class AttemptEvaluator:
         confirms: bool = False,
     ) -> Attempt:
         evaluated = await asyncio.to_thread(
-            self._log.record_evaluation, attempt, evaluation, reused_from=reused_from, confirms=confirms
+            self.log.record_evaluation, attempt, evaluation, reused_from=reused_from, confirms=confirms
         )
-        self._stop.set_if_full(self._log)
+        self.stop.set_if_full(self.log)
         self.report(evaluated, recorded=False)
         return evaluated
 
@@ -288,8 +284,6 @@ def without_code(case: Case, config: EvaluationConfig) -> Evaluation:
 
 
 def _tell(loop: asyncio.AbstractEventLoop, callback: Callable[[], None]) -> None:
-    try:
+    with suppress(RuntimeError):
+        # The loop may be closed: the process is ending and no observer is left.
         loop.call_soon_threadsafe(callback)
-    except RuntimeError:
-        # The loop is closed: the process is ending and no observer is left.
-        return

@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from kernelwright.agent.archive import RunLog
-from kernelwright.agent.evaluation import BuildsPlainly, Evaluate
-from kernelwright.agent.evaluation.evaluation_site import ignore
+from kernelwright.agent.evaluation.evaluation_site import BuildsPlainly, Evaluate, ignore
 from kernelwright.agent.records.attempt_log import AssignmentDone, RunEnd
 from kernelwright.agent.records.budgets import Ledger
 from kernelwright.agent.records.messages import Provider
@@ -21,8 +20,9 @@ from kernelwright.agent.records.provenance import now
 from kernelwright.agent.runner import events
 from kernelwright.agent.runner.assignment import RunContext, TaskAssignment
 from kernelwright.agent.runner.attempt_evaluator import AttemptEvaluator
+from kernelwright.agent.runner.evaluation_scheduler import EvaluationScheduler
 from kernelwright.agent.runner.kernel_keeper import KernelKeeper
-from kernelwright.agent.runner.plan import Plan, Task, budget_of, read_plan, tasks
+from kernelwright.agent.runner.plan import Task, budget_of, read_plan, tasks
 from kernelwright.agent.runner.requester import Requester
 from kernelwright.agent.runner.shutdown import StopConditions, close_run, interrupts
 from kernelwright.agent.strategies import Exemplar, Prompts
@@ -30,9 +30,9 @@ from kernelwright.agent.workspace import Workspace
 from kernelwright.evaluator import ConfigError, Problem
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(kw_only=True)
 class BatchRunner:
-    """A run and its dependencies."""
+    """A run and its dependencies; works through it once."""
 
     log: RunLog
     workspace: Workspace
@@ -54,6 +54,32 @@ class BatchRunner:
     on_event: Callable[[events.Event], None] = ignore
     """Called in the thread that runs the batch."""
 
+    def __post_init__(self) -> None:
+        """Read the plan; raises ValueError if it names a model that has no provider."""
+        log, emit, stop = self.log, self.on_event, StopConditions()
+        plan = read_plan(log.archive, log.run)
+        missing = [model.name for model in plan.models if model.name not in (self.providers or {})]
+        if self.providers is not None and plan.strategy.asks and missing:
+            raise ValueError(f"no provider for {', '.join(missing)}")
+        self._stop = stop
+        self._problems: dict[str, Problem] = log.archive.problems(log.run)
+        ledger = Ledger(budget_of(log), log.index.spent())
+        slots, workers = asyncio.Semaphore(self.completions), EvaluationScheduler(self.evaluators)
+        builds_plainly = self.builds_plainly if plan.plain_build else None
+        self._shared = RunContext(
+            plan=plan,
+            log=log,
+            prompts=self.prompts,
+            requester=Requester(log, self.providers, ledger, stop, emit, slots),
+            evaluator=AttemptEvaluator(log, plan.config, self.evaluate, stop, emit, workers),
+            keeper=KernelKeeper(log, self.workspace, stop, emit, builds_plainly, plan.keep_slower),
+            exemplars=self.exemplars,
+            room=asyncio.Semaphore(self.completions + self.backlog),
+        )
+        self._waiting = {seen.problem for seen in log.index.attempts.values() if seen.evaluation is None}
+        """Problems with unevaluated replies; a spent budget does not stop their evaluation."""
+        self._complete = True
+
     def run(self) -> events.RunSummary:
         """Work until the run stops; return its summary.
 
@@ -62,92 +88,47 @@ class BatchRunner:
         Raises:
             KeyboardInterrupt: interrupted twice; the log is intact and the run can be resumed.
             OSError: the log or `generated/` cannot be written; what was recorded is safe.
-            ValueError: the plan names a model that has no provider.
         """
-        return asyncio.run(_RunProcess(self).work())
+        return asyncio.run(self._work())
 
-
-class _RunProcess:
-    def __init__(self, batch: BatchRunner) -> None:
-        log = batch.log
-        self._batch = batch
-        self._plan: Plan = read_plan(log.archive, log.run)
-        asks = batch.providers is not None and self._plan.strategy.asks
-        missing = [model.name for model in self._plan.models if model.name not in (batch.providers or {})]
-        if asks and missing:
-            raise ValueError(f"no provider for {', '.join(missing)}")
-        self._emit = batch.on_event
-        self._stop = StopConditions()
-        self._problems: dict[str, Problem] = log.archive.problems(log.run)
-        ledger = Ledger(budget_of(log), log.index.spent())
-        self._requester = Requester(log, batch.providers, ledger, self._stop, self._emit, batch.completions)
-        self._evaluator = AttemptEvaluator(
-            log, self._plan.config, batch.evaluate, self._stop, self._emit, batch.evaluators
-        )
-        self._keeper = KernelKeeper(
-            log,
-            batch.workspace,
-            self._stop,
-            self._emit,
-            batch.builds_plainly if self._plan.plain_build else None,
-            keeps_slower=self._plan.keep_slower,
-        )
-        self._waiting = {seen.problem for seen in log.index.attempts.values() if seen.evaluation is None}
-        """Problems with unevaluated replies; a spent budget does not stop their evaluation."""
-        self._complete = True
-
-    async def work(self) -> events.RunSummary:
-        batch, index = self._batch, self._batch.log.index
-        everything = list(tasks(self._plan))
-        todo = [task for task in everything if task.key not in index.finished]
-        self._emit(
+    async def _work(self) -> events.RunSummary:
+        log, everything = self.log, list(tasks(self._shared.plan))
+        todo = [task for task in everything if task.key not in log.index.finished]
+        self.on_event(
             events.RunOpened(
-                run_id=batch.log.run,
+                run_id=log.run,
                 assignments=len(everything),
                 finished=len(everything) - len(todo),
                 attempts_planned=sum(task.strategy.planned for task in everything),
-                resumed_attempts=len(index.attempts),
-                judges=batch.evaluate is not None,
+                resumed_attempts=len(log.index.attempts),
+                judges=self.evaluate is not None,
             )
         )
         try:
             with interrupts(self._interrupt):
                 await self._work_through(todo)
         finally:
-            self._evaluator.close()
-            self._keeper.close()
-            providers = (batch.providers or {}).values()
+            self._shared.evaluator.workers.close()
+            self._shared.keeper.builds.close()
+            providers = (self.providers or {}).values()
             for provider in {id(provider): provider for provider in providers}.values():
                 await provider.close()
-        counted = await asyncio.to_thread(close_run, batch.log, *self._end())
-        summary = counted.model_copy(
-            update={
-                "provider_failures": self._requester.failures,
-                "evaluator_failures": self._evaluator.failures,
-                "to_come": self._requester.missing,
-                "skipped": self._evaluator.skipped,
-            }
+        return await close_run(
+            log,
+            *self._end(),
+            self.on_event,
+            provider_failures=self._shared.requester.failures,
+            evaluator_failures=self._shared.evaluator.failures,
+            to_come=self._shared.requester.missing,
+            skipped=self._shared.evaluator.skipped,
         )
-        self._emit(events.RunClosed(summary=summary))
-        return summary
 
     async def _work_through(self, todo: list[Task]) -> None:
-        batch = self._batch
-        context = RunContext(
-            plan=self._plan,
-            log=batch.log,
-            prompts=batch.prompts,
-            requester=self._requester,
-            evaluator=self._evaluator,
-            keeper=self._keeper,
-            exemplars=batch.exemplars,
-            room=asyncio.Semaphore(batch.completions + batch.backlog),
-        )
         for name, message in self._impossible():
-            await self._evaluator.skip(name, message)
+            await self._shared.evaluator.skip(name, message)
         queue = iter(todo)
-        width = min(len(todo), batch.completions + batch.backlog + batch.evaluators)
-        loops = [asyncio.ensure_future(self._take(queue, context)) for _ in range(width)]
+        width = min(len(todo), self.completions + self.backlog + self.evaluators)
+        loops = [asyncio.ensure_future(self._take(queue)) for _ in range(width)]
         try:
             await asyncio.gather(*loops)
         finally:
@@ -156,34 +137,34 @@ class _RunProcess:
             await asyncio.gather(*loops, return_exceptions=True)
 
     def _impossible(self) -> Iterator[tuple[str, str]]:
-        for name in self._plan.problems:
+        for name in self._shared.plan.problems:
             try:
-                self._problems[name].overrides(self._plan.config.shapes)
+                self._problems[name].overrides(self._shared.plan.config.shapes)
             except ConfigError as error:
                 yield name, str(error)
 
-    async def _take(self, queue: Iterator[Task], context: RunContext) -> None:
+    async def _take(self, queue: Iterator[Task]) -> None:
         for task in queue:
             if self._stop.is_evaluation_over or (
                 self._stop.is_asking_over and task.problem not in self._waiting
             ):
                 self._complete = False
-            elif task.problem not in self._evaluator.skipped:
-                await self._assign(task, context)
+            elif task.problem not in self._shared.evaluator.skipped:
+                await self._assign(task)
 
-    async def _assign(self, task: Task, context: RunContext) -> None:
-        self._emit(events.AssignmentStarted(**task.names))
-        assignment = TaskAssignment(context, task, self._problems[task.problem])
+    async def _assign(self, task: Task) -> None:
+        self.on_event(events.AssignmentStarted(**task.names))
+        assignment = TaskAssignment(self._shared, task, self._problems[task.problem])
         attempts = await task.strategy.solve(assignment)
-        if self._plan.confirm:
+        if self._shared.plan.confirm:
             attempts = await assignment.confirm_best(attempts)
-        skipped = task.problem in self._evaluator.skipped
+        skipped = task.problem in self._shared.evaluator.skipped
         if assignment.is_complete and not skipped:
             line = AssignmentDone(at=now(), **task.names, attempts=len(attempts))
-            await asyncio.to_thread(self._batch.log.append, line)
+            await asyncio.to_thread(self.log.append, line)
         self._complete = self._complete and (assignment.is_complete or skipped)
         speeds = [attempt.speedup for attempt in attempts if attempt.passed and attempt.speedup is not None]
-        self._emit(
+        self.on_event(
             events.AssignmentFinished(
                 **task.names,
                 attempts=len(attempts),
@@ -195,22 +176,23 @@ class _RunProcess:
 
     def _interrupt(self) -> None:
         self._stop.set(RunEnd.INTERRUPTED, "interrupted")
-        self._emit(
+        self.on_event(
             events.Interrupting(
-                replies=self._requester.in_flight,
-                evaluations=self._evaluator.in_flight,
-                kernels=self._keeper.in_flight,
+                replies=self._shared.requester.in_flight,
+                evaluations=self._shared.evaluator.in_flight,
+                kernels=self._shared.keeper.in_flight,
             )
         )
 
     def _end(self) -> tuple[RunEnd, str]:
+        requester, evaluator = self._shared.requester, self._shared.evaluator
         if self._stop.end is not None:
             return self._stop.end, self._stop.reason
         if self._complete:
             return RunEnd.COMPLETE, ""
-        if self._batch.evaluate is None and not self._requester.failures:
+        if self.evaluate is None and not requester.failures:
             return RunEnd.ASKED, ""
-        if self._batch.providers is None:
-            return RunEnd.INCOMPLETE, f"{self._requester.missing} replies are still to come"
-        failed = f"{self._requester.failures} questions got no reply and {self._evaluator.failures} replies"
+        if self.providers is None:
+            return RunEnd.INCOMPLETE, f"{requester.missing} replies are still to come"
+        failed = f"{requester.failures} questions got no reply and {evaluator.failures} replies"
         return RunEnd.INCOMPLETE, f"{failed} no evaluation; a resume tries them again"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -22,7 +23,6 @@ from kernelwright.agent.runner.events import (
     Interrupting,
     ProviderTrouble,
     Replied,
-    RunClosed,
     RunOpened,
     RunSummary,
     Skipped,
@@ -39,9 +39,9 @@ FOLDER: Final = "bulk"
 """Folder of a run that holds its batch requests."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(kw_only=True)
 class BulkRunner:
-    """A run of independent samples, requested through the Batch API."""
+    """A run of independent samples, requested through the Batch API; works on it once."""
 
     log: RunLog
     jobs: BatchJobs
@@ -54,30 +54,9 @@ class BulkRunner:
     waits: bool = True
     """True waits for every reply; False polls once and returns."""
 
-    def run(self) -> RunSummary:
-        """Submit missing requests and collect finished replies.
-
-        Ctrl-C ends the process; submitted batches continue and are found again.
-
-        Raises:
-            KeyboardInterrupt: interrupted twice.
-            OSError: the log or the run's folder cannot be written.
-            ValueError: the plan's strategy is not independent sampling.
-        """
-        return asyncio.run(_BulkProcess(self).work())
-
-
-def attempt_of(run: str, strategy: str) -> Callable[[CompletionRequest], str]:
-    """Return the function that names a batch request by its attempt, independent of its prompt."""
-    return lambda request: _key(run, strategy, request).attempt
-
-
-class _BulkProcess:
-    def __init__(self, bulk: BulkRunner) -> None:
-        self._bulk = bulk
-        self._log = bulk.log
-        self._jobs = bulk.jobs
-        self._plan: Plan = read_plan(bulk.log.archive, bulk.log.run)
+    def __post_init__(self) -> None:
+        """Read the plan; raises ValueError if its strategy is not independent sampling."""
+        self._plan: Plan = read_plan(self.log.archive, self.log.run)
         if self._plan.strategy.independent is not Independent.ATTEMPT or self._plan.others:
             raise ValueError(f"only independent samples can be asked in bulk, not {self._plan.strategy.name}")
         self._samples = self._plan.strategy.planned
@@ -88,15 +67,26 @@ class _BulkProcess:
         self._refused: dict[str, str] = {}
         """Attempt id to the reason it gets no reply."""
 
-    async def work(self) -> RunSummary:
+    def run(self) -> RunSummary:
+        """Submit missing requests and collect finished replies.
+
+        Ctrl-C ends the process; submitted batches continue and are found again.
+
+        Raises:
+            KeyboardInterrupt: interrupted twice.
+            OSError: the log or the run's folder cannot be written.
+        """
+        return asyncio.run(self._work())
+
+    async def _work(self) -> RunSummary:
         everything = list(tasks(self._plan))
-        self._bulk.on_event(
+        self.on_event(
             RunOpened(
-                run_id=self._log.run,
+                run_id=self.log.run,
                 assignments=len(everything),
                 finished=0,
                 attempts_planned=len(everything) * self._samples,
-                resumed_attempts=len(self._log.index.attempts),
+                resumed_attempts=len(self.log.index.attempts),
                 judges=False,
             )
         )
@@ -105,38 +95,41 @@ class _BulkProcess:
                 await asyncio.to_thread(self._submit, everything)
                 await self._collect()
         finally:
-            await self._jobs.close()
-        counted = await asyncio.to_thread(close_run, self._log, *self._end())
-        here = {"provider_failures": len(self._refused), "to_come": self._to_come, "skipped": self._skipped}
-        summary = counted.model_copy(update=here)
-        self._bulk.on_event(RunClosed(summary=summary))
-        return summary
+            await self.jobs.close()
+        return await close_run(
+            self.log,
+            *self._end(),
+            self.on_event,
+            provider_failures=len(self._refused),
+            to_come=self._to_come,
+            skipped=self._skipped,
+        )
 
     def _submit(self, everything: list[Task]) -> None:
-        problems = self._log.archive.problems(self._log.run)
-        limit = budget_of(self._log).attempts
-        known = self._log.index.attempts.keys() | set(self._jobs.keys)
+        problems = self.log.archive.problems(self.log.run)
+        limit = budget_of(self.log).attempts
+        known = self.log.index.attempts.keys() | set(self.jobs.keys)
         requests: list[CompletionRequest] = []
         for task in everything:
             keys = [
-                AttemptKey(run=self._log.run, **task.names, sample=sample) for sample in range(self._samples)
+                AttemptKey(run=self.log.run, **task.names, sample=sample) for sample in range(self._samples)
             ]
             missing = [key for key in keys if key.attempt not in known]
             left = len(missing) if limit is None else limit - len(known) - len(requests)
             if missing and left > 0:
                 requests += self._compose(task, problems[task.problem], missing[:left])
-        self._jobs.submit(requests)
+        self.jobs.submit(requests)
 
     def _compose(self, task: Task, problem: Problem, keys: list[AttemptKey]) -> list[CompletionRequest]:
         try:
             problem.overrides(self._plan.config.shapes)
-            shown = self._bulk.exemplars.get(shown_for(problem.id, task.backend), ())
-            messages = self._bulk.prompts.opening(problem, task.backend, shown)
+            shown = self.exemplars.get(shown_for(problem.id, task.backend), ())
+            messages = self.prompts.opening(problem, task.backend, shown)
         except (ProblemError, ConfigError) as error:
             if problem.id not in self._skipped:
                 self._skipped[problem.id] = str(error)
-                self._log.append(ProblemSkipped(at=now(), problem=problem.id, message=str(error)))
-                self._bulk.on_event(Skipped(problem=problem.id, message=str(error)))
+                self.log.append(ProblemSkipped(at=now(), problem=problem.id, message=str(error)))
+                self.on_event(Skipped(problem=problem.id, message=str(error)))
             return []
         return [request_of(key, task.model, messages) for key in keys]
 
@@ -145,15 +138,15 @@ class _BulkProcess:
         while not self._stop.is_asking_over:
             trouble = ""
             try:
-                progress = await self._jobs.advance()
+                progress = await self.jobs.advance()
                 strikes = 0
             except ProviderError as error:
-                progress, trouble = self._jobs.progress, str(error)[:LONGEST_MESSAGE]
+                progress, trouble = self.jobs.progress, str(error)[:LONGEST_MESSAGE]
                 strikes += 1
                 if error.fatal or strikes >= PROVIDER_STRIKES:
                     self._stop.set(RunEnd.BROKEN, trouble)
             await asyncio.to_thread(self._record)
-            self._bulk.on_event(
+            self.on_event(
                 Waiting(
                     requests=progress.requests,
                     answered=progress.answered,
@@ -162,41 +155,36 @@ class _BulkProcess:
                     trouble=trouble,
                 )
             )
-            if progress.is_done or not self._bulk.waits:
+            if progress.is_done or not self.waits:
                 return
-            await self._pause()
-
-    async def _pause(self) -> None:
-        try:
-            await asyncio.wait_for(self._wake.wait(), self._bulk.poll_s)
-        except TimeoutError:
-            return
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._wake.wait(), self.poll_s)
 
     def _record(self) -> None:
-        for request, result in self._jobs.results():
-            if self._stop.end is RunEnd.BROKEN and self._log.is_disk_full:
+        for request, result in self.jobs.results():
+            if self._stop.end is RunEnd.BROKEN and self.log.is_disk_full:
                 return
-            key = _key(self._log.run, self._plan.strategy.name, request)
-            if key.attempt not in self._log.index.attempts:
+            key = _key(self.log.run, self._plan.strategy.name, request)
+            if key.attempt not in self.log.index.attempts:
                 self._take(key, request, result)
-            self._stop.set_if_full(self._log)
+            self._stop.set_if_full(self.log)
 
     def _take(self, key: AttemptKey, request: CompletionRequest, result: Result) -> None:
         if result.completion is None:
             if key.attempt not in self._refused:
                 self._refused[key.attempt] = message = result.error[:LONGEST_MESSAGE]
                 line = ProviderFailed(at=now(), attempt=key.attempt, key=key, message=message)
-                self._log.append(line)
-                self._bulk.on_event(ProviderTrouble(of=key, message=message))
+                self.log.append(line)
+                self.on_event(ProviderTrouble(of=key, message=message))
             return
         shown = self._plan.exemplars.get(shown_for(key.problem, key.backend), ())
         reply = extracted(self._models[key.model], request, result.completion, exemplars=shown)
-        attempt = self._log.record_completion(key, reply)
-        self._bulk.on_event(Replied.to(attempt, recorded=False))
+        attempt = self.log.record_completion(key, reply)
+        self.on_event(Replied.to(attempt, recorded=False))
 
     @property
     def _to_come(self) -> int:
-        progress = self._jobs.progress
+        progress = self.jobs.progress
         return progress.requests - progress.answered - progress.failed
 
     def _end(self) -> tuple[RunEnd, str]:
@@ -212,7 +200,12 @@ class _BulkProcess:
     def _interrupt(self) -> None:
         self._stop.set(RunEnd.INTERRUPTED, "interrupted; batches under way go on")
         self._wake.set()
-        self._bulk.on_event(Interrupting())
+        self.on_event(Interrupting())
+
+
+def attempt_of(run: str, strategy: str) -> Callable[[CompletionRequest], str]:
+    """Return the function that names a batch request by its attempt, independent of its prompt."""
+    return lambda request: _key(run, strategy, request).attempt
 
 
 def _key(run: str, strategy: str, request: CompletionRequest) -> AttemptKey:

@@ -46,22 +46,22 @@ class RunOpened(RunEvent):
     """False when replies are left for a later process to evaluate."""
 
 
-class AssignmentStarted(RunEvent):
+class AssignmentEvent(RunEvent):
+    """Something that happened to the work on one problem."""
+
+    problem: str
+    backend: str
+    model: str
+    strategy: str
+
+
+class AssignmentStarted(AssignmentEvent):
     """Work on one problem begins."""
 
-    problem: str
-    backend: str
-    model: str
-    strategy: str
 
-
-class AssignmentFinished(RunEvent):
+class AssignmentFinished(AssignmentEvent):
     """Work on one problem ended."""
 
-    problem: str
-    backend: str
-    model: str
-    strategy: str
     attempts: int
     passed: int
     speedup: float | None

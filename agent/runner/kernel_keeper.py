@@ -6,9 +6,10 @@ import asyncio
 import errno
 import os
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from kernelwright.agent.archive import RunLog
-from kernelwright.agent.evaluation import BuildsPlainly
+from kernelwright.agent.evaluation.evaluation_site import BuildsPlainly
 from kernelwright.agent.records.attempt_log import Attempt, KernelKept, KernelRefused, RunEnd
 from kernelwright.agent.records.provenance import now
 from kernelwright.agent.records.score_policy import exclusion_reason, slower
@@ -20,29 +21,22 @@ from kernelwright.agent.workspace import Provenance, Workspace
 from kernelwright.evaluator import Evaluation, EvaluatorError, FullHeaderBuild, Status
 
 
+@dataclass(eq=False)
 class KernelKeeper:
     """Saves kernels one at a time. Lives in one event loop."""
 
-    def __init__(
-        self,
-        log: RunLog,
-        workspace: Workspace,
-        stop: StopConditions,
-        emit: Callable[[Event], None],
-        builds_plainly: BuildsPlainly | None = None,
-        *,
-        keeps_slower: bool = False,
-    ) -> None:
-        self._log = log
-        self._workspace = workspace
-        self._stop = stop
-        self._emit = emit
-        self._builds_plainly = builds_plainly
-        self._keeps_slower = keeps_slower
-        self._turn = asyncio.Lock()
-        self._builds = EvaluationScheduler(min(MOST_BUILDS, os.cpu_count() or 1))
-        self.in_flight = 0
-        """Kernels that are being built with torch's own headers, or saved."""
+    log: RunLog
+    workspace: Workspace
+    stop: StopConditions
+    emit: Callable[[Event], None]
+    builds_plainly: BuildsPlainly | None = None
+    keeps_slower: bool = False
+    builds: EvaluationScheduler = field(
+        default_factory=lambda: EvaluationScheduler(min(MOST_BUILDS, os.cpu_count() or 1))
+    )
+    in_flight: int = 0
+    """Kernels that are being built with torch's own headers, or saved."""
+    _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def keep(self, attempt: Attempt) -> None:
         """Save the kernel of an attempt that passed, unless it is saved or its evaluation was reused.
@@ -58,16 +52,12 @@ class KernelKeeper:
             return
         self.in_flight += 1
         try:
-            plain = await self._builds.run(attempt.key.problem, lambda: self._build(attempt))
+            plain = await self.builds.run(attempt.key.problem, lambda: self._build(attempt))
             event = await self._save(attempt, plain)
         finally:
             self.in_flight -= 1
         if event is not None:
-            self._emit(event)
-
-    def close(self) -> None:
-        """End the threads that build."""
-        self._builds.close()
+            self.emit(event)
 
     async def _save(self, attempt: Attempt, plain: FullHeaderBuild) -> Kept | Refused | None:
         try:
@@ -77,20 +67,20 @@ class KernelKeeper:
                 return await asyncio.to_thread(self._settle, attempt, plain)
         except OSError as error:
             if error.errno in (errno.ENOSPC, errno.EDQUOT):
-                self._stop.set_full(self._workspace.generated)
+                self.stop.set_full(self.workspace.generated)
             else:
-                self._stop.set(RunEnd.BROKEN, f"cannot save a kernel: {error}")
+                self.stop.set(RunEnd.BROKEN, f"cannot save a kernel: {error}")
             return None
 
     def _is_settled(self, attempt: Attempt) -> bool:
-        seen = self._log.index.attempts[attempt.id]
+        seen = self.log.index.attempts[attempt.id]
         return seen.kept or seen.refused
 
     def _build(self, attempt: Attempt) -> FullHeaderBuild:
-        if self._builds_plainly is None or not attempt.passed:
+        if self.builds_plainly is None or not attempt.passed:
             return FullHeaderBuild(ok=None)
         try:
-            return self._builds_plainly(self._read(attempt)[1])
+            return self.builds_plainly(self._read(attempt)[1])
         except EvaluatorError as error:
             return FullHeaderBuild(ok=None, why=str(error))
 
@@ -98,45 +88,41 @@ class KernelKeeper:
         source, evaluation = self._read(attempt)
         if message := self._refusal(evaluation, plain):
             if not exclusion_reason(evaluation):
-                self._workspace.withdraw(evaluation)
-            self._log.append(KernelRefused(at=now(), attempt=attempt.id, message=message))
+                self.workspace.withdraw(evaluation)
+            self.log.append(KernelRefused(at=now(), attempt=attempt.id, message=message))
             return Refused(of=attempt.key, message=message)
-        kernel = self._workspace.keep(source, evaluation, provenance(attempt), builds_plainly=plain.ok)
-        folder = kernel.folder.relative_to(self._workspace.root).as_posix()
-        self._log.append(KernelKept(at=now(), attempt=attempt.id, kernel=kernel.id, folder=folder))
+        line, key = attempt.completion, attempt.key
+        made = Provenance(
+            run=key.run,
+            attempt=attempt.id,
+            provider=line.provider,
+            model=key.model,
+            answered_by=line.answered_by,
+            strategy=key.strategy,
+            sample=key.sample,
+            turn=key.turn,
+            completed_at=line.completed_at,
+            license=line.license,
+            origin=line.origin,
+        )
+        kernel = self.workspace.keep(source, evaluation, made, builds_plainly=plain.ok)
+        folder = kernel.folder.relative_to(self.workspace.root).as_posix()
+        self.log.append(KernelKept(at=now(), attempt=attempt.id, kernel=kernel.id, folder=folder))
         return Kept(of=attempt.key, kernel=kernel.id, folder=str(kernel.folder), speedup=attempt.speedup)
 
     def _refusal(self, evaluation: Evaluation, plain: FullHeaderBuild) -> str:
         if evaluation.status is not Status.PASSED:
             return f"evaluated again: {evaluation.status}"
-        if why := exclusion_reason(evaluation) or ("" if self._keeps_slower else slower(evaluation)):
+        if why := exclusion_reason(evaluation) or ("" if self.keeps_slower else slower(evaluation)):
             return why
         return f"it does not build with torch's own headers: {plain.why}" if plain.ok is False else ""
 
     def _is_saved(self, attempt: Attempt) -> bool:
-        return attempt.completion.code is not None and self._workspace.is_saved(self._read(attempt)[1])
+        return attempt.completion.code is not None and self.workspace.is_saved(self._read(attempt)[1])
 
     def _read(self, attempt: Attempt) -> tuple[str, Evaluation]:
-        archive = self._log.archive
+        archive = self.log.archive
         source, evaluation = archive.code(attempt), archive.evaluation(attempt)
         if source is None or evaluation is None:
             raise ValueError(f"attempt {attempt.id} passed without code or evaluation")
         return source, evaluation
-
-
-def provenance(attempt: Attempt) -> Provenance:
-    """Build the provenance of an attempt's kernel."""
-    line, key = attempt.completion, attempt.key
-    return Provenance(
-        run=key.run,
-        attempt=attempt.id,
-        provider=line.provider,
-        model=key.model,
-        answered_by=line.answered_by,
-        strategy=key.strategy,
-        sample=key.sample,
-        turn=key.turn,
-        completed_at=line.completed_at,
-        license=line.license,
-        origin=line.origin,
-    )

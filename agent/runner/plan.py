@@ -99,9 +99,7 @@ def seed_of(plan: Plan, task: Task) -> int:
 def begin(archive: Archive, plan: Plan, problems: Sequence[Problem], *, settings: str = "") -> RunLog:
     """Begin a run; `settings` is the text (TOML) the plan was read from.
 
-    Raises:
-        ConfigError: an unknown backend.
-        ValueError: the plan names a problem that is not given, or a model or strategy twice.
+    Raises ConfigError for an unknown backend, ValueError for a missing problem or a name that is twice.
     """
     for backend in plan.backends:
         find_backend(backend)
@@ -118,20 +116,12 @@ def begin(archive: Archive, plan: Plan, problems: Sequence[Problem], *, settings
 
 
 def budget_of(log: RunLog) -> Budget:
-    """Return the budget of a whole run, including limits set by resumes.
-
-    Raises:
-        ArchiveError: its plan cannot be read by this version.
-    """
+    """Return the budget of a whole run, including limits set by resumes; raises what `read_plan` raises."""
     return read_plan(log.archive, log.run).budget.with_limits(log.index.bounds)
 
 
 def read_plan(archive: Archive, run: str) -> Plan:
-    """Read the plan a run began with.
-
-    Raises:
-        ArchiveError: it cannot be read by this version.
-    """
+    """Read the plan a run began with; raises ArchiveError if this version cannot."""
     started = archive.started(run)
     try:
         return Plan.model_validate_json(archive.text(run, started.plan))

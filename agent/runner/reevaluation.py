@@ -21,7 +21,7 @@ from kernelwright.agent.archive.reproduction import (
     needs_another,
     not_comparable,
 )
-from kernelwright.agent.evaluation import Evaluate, EvaluationHooks, EvaluationRequest
+from kernelwright.agent.evaluation.evaluation_site import Evaluate, EvaluationHooks, EvaluationRequest
 from kernelwright.agent.records.score_policy import TASK_SETTINGS, policy_of
 from kernelwright.agent.records.strict_json import strict_json
 from kernelwright.agent.runner.evaluation_scheduler import EvaluationScheduler
@@ -68,14 +68,10 @@ class SavedResult(Record):
 
 
 class ResultFile:
-    """Results of earlier, interrupted commands, and of this one; lines of JSON."""
+    """Results of earlier, interrupted commands, and of this one; lines of JSON. Raises OSError."""
 
     def __init__(self, path: Path | None, command: str, machine: str) -> None:
-        """Read the file, if there is one; a line cut off by an interruption is not counted.
-
-        Raises:
-            OSError: it cannot be read.
-        """
+        """Read the file, if there is one; a line cut off by an interruption is not counted."""
         self._path = path
         self._command = command
         self._machine = machine
@@ -103,11 +99,7 @@ class ResultFile:
         return found if _identity(job.before) in map(_identity, known) else None
 
     def add(self, job: ReevaluationJob, found: Reproduction) -> None:
-        """Append the result of a kernel.
-
-        Raises:
-            OSError: it cannot be written.
-        """
+        """Append the result of a kernel."""
         if self._path is not None:
             saved = SavedResult(command=self._command, machine=self._machine, asked=job.config, result=found)
             with self._path.open("ab") as file:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kernelwright.agent.archive import ExtractedReply, RunLog, cost_of
 from kernelwright.agent.extraction.extract import extract
@@ -36,77 +37,63 @@ class PendingQuestion:
     ledger: Ledger
 
 
+@dataclass(eq=False)
 class Requester:
     """Sends requests to the providers. Lives in one event loop."""
 
-    def __init__(
-        self,
-        log: RunLog,
-        providers: Mapping[str, Provider] | None,
-        ledger: Ledger,
-        stop: StopConditions,
-        emit: Callable[[Event], None],
-        at_once: int,
-    ) -> None:
-        """`at_once` requests are sent concurrently."""
-        self.failures = 0
-        """Questions without a reply."""
-        self.missing = 0
-        """Questions not sent because the run has no providers."""
-        self.in_flight = 0
-        self._log = log
-        self._providers = providers
-        self._known = providers or {}
-        self._ledger = ledger
-        self._stop = stop
-        self._emit = emit
-        self._slots = asyncio.Semaphore(at_once)
-        self._strikes: dict[str, int] = {}
-        self._gone: dict[str, str] = {}
-        """Model to the reason it gets no more requests."""
+    log: RunLog
+    providers: Mapping[str, Provider] | None
+    ledger: Ledger
+    """Of the whole run."""
+    stop: StopConditions
+    emit: Callable[[Event], None]
+    slots: asyncio.Semaphore
+    """Places for requests that are sent concurrently."""
+    failures: int = 0
+    """Questions without a reply."""
+    missing: int = 0
+    """Questions not sent because the run has no providers."""
+    in_flight: int = 0
+    _strikes: Counter[str] = field(default_factory=Counter)
+    _gone: dict[str, str] = field(default_factory=dict)
+    """Model to the reason it gets no more requests."""
 
     def recall(self, asked: PendingQuestion) -> Attempt | None:
         """Return the attempt if an earlier process recorded its reply."""
-        attempt = self._log.find(asked.key.attempt)
+        attempt = self.log.find(asked.key.attempt)
         if attempt is not None:
             _book(asked.ledger, attempt)
-            self._emit(Replied.to(attempt, recorded=True))
+            self.emit(Replied.to(attempt, recorded=True))
         return attempt
 
     async def ask(self, asked: PendingQuestion) -> Attempt:
         """Request a reply, record it and emit its event.
 
-        Raises:
-            NoAttemptError: no reply, a spent budget, or the run is stopping.
-            OSError: the log cannot be written.
+        Raises NoAttemptError without a reply, and OSError if the log cannot be written.
         """
         request = request_of(asked.key, asked.model, asked.question.compose())
         holds = await self._admit(asked, _bound_tokens(request))
         try:
-            async with self._slots:
+            async with self.slots:
                 self.refuse_if_over(asked.model.name)
                 completion = await self._complete(asked, request)
             attempt = await asyncio.to_thread(self._record, asked, request, completion)
-            self._stop.set_if_full(self._log)
+            self.stop.set_if_full(self.log)
             for ledger, _ in holds:
                 _book(ledger, attempt)
         finally:
             for ledger, hold in holds:
                 ledger.release(hold)
-        self._emit(Replied.to(attempt, recorded=False))
+        self.emit(Replied.to(attempt, recorded=False))
         return attempt
 
     def refuse_if_over(self, model: str) -> None:
-        """Raise if no further request may be sent.
-
-        Raises:
-            NoAttemptError: the run is stopping, the model has failed too often, or there are no providers.
-        """
-        if self._providers is None:
+        """Raise NoAttemptError if the run stops, the model failed too often, or there are no providers."""
+        if self.providers is None:
             self.missing += 1
             raise NoAttemptError("no provider to ask")
-        if self._stop.is_asking_over:
-            raise NoAttemptError(self._stop.reason)
+        if self.stop.is_asking_over:
+            raise NoAttemptError(self.stop.reason)
         if model in self._gone:
             raise NoAttemptError(self._gone[model])
 
@@ -116,27 +103,28 @@ class Requester:
         except BudgetReachedError as error:
             raise AssignmentSpentError(str(error)) from None
         try:
-            return [(asked.ledger, own), (self._ledger, await self._ledger.admit(bound_tokens))]
+            return [(asked.ledger, own), (self.ledger, await self.ledger.admit(bound_tokens))]
         except BudgetReachedError as error:
             asked.ledger.release(own)
-            if self._stop.set(RunEnd.BUDGET, str(error)):
-                self._emit(BudgetReached(what=str(error)))
+            if self.stop.set(RunEnd.BUDGET, str(error)):
+                self.emit(BudgetReached(what=str(error)))
             raise NoAttemptError(str(error)) from None
 
     async def _complete(self, asked: PendingQuestion, request: CompletionRequest) -> Completion:
         name = asked.model.name
-        self._emit(Asking(of=asked.key))
+        self.emit(Asking(of=asked.key))
         self.in_flight += 1
         try:
-            completion = await self._known[name].complete(request)
+            completion = await (self.providers or {})[name].complete(request)
         except ProviderError as error:
             self.failures += 1
             message = str(error)[:LONGEST_MESSAGE]
             self._strike(name, error.fatal, message)
             line = ProviderFailed(at=now(), attempt=asked.key.attempt, key=asked.key, message=message)
-            await asyncio.to_thread(self._log.append, line)
-            self._emit(ProviderTrouble(of=asked.key, message=message, for_good=name in self._gone))
-            self._stop_if_hopeless()
+            await asyncio.to_thread(self.log.append, line)
+            self.emit(ProviderTrouble(of=asked.key, message=message, for_good=name in self._gone))
+            if (self.providers or {}).keys() <= self._gone.keys():
+                self.stop.set(RunEnd.BROKEN, "; ".join(dict.fromkeys(self._gone.values())))
             raise NoAttemptError(message) from None
         finally:
             self.in_flight -= 1
@@ -146,18 +134,14 @@ class Requester:
 
     def _record(self, asked: PendingQuestion, request: CompletionRequest, completion: Completion) -> Attempt:
         shown = {"parents": asked.question.parents, "exemplars": asked.question.exemplars}
-        return self._log.record_completion(asked.key, extracted(asked.model, request, completion, **shown))
+        return self.log.record_completion(asked.key, extracted(asked.model, request, completion, **shown))
 
     def _strike(self, model: str, for_good: bool, message: str) -> None:
-        strikes = self._strikes[model] = self._strikes.get(model, 0) + 1
+        self._strikes[model] += 1
         if for_good:
             self._gone[model] = message
-        elif strikes >= PROVIDER_STRIKES:
+        elif self._strikes[model] >= PROVIDER_STRIKES:
             self._gone[model] = f"no reply {PROVIDER_STRIKES} times in a row: {message}"
-
-    def _stop_if_hopeless(self) -> None:
-        if all(name in self._gone for name in self._known):
-            self._stop.set(RunEnd.BROKEN, "; ".join(dict.fromkeys(self._gone.values())))
 
 
 def request_of(key: AttemptKey, model: ModelChoice, messages: tuple[Message, ...]) -> CompletionRequest:

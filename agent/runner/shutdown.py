@@ -7,12 +7,12 @@ import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from kernelwright.agent.archive import RunLog
 from kernelwright.agent.records.attempt_log import RunEnd, RunFinished
 from kernelwright.agent.records.provenance import now
-from kernelwright.agent.runner.events import RunSummary
+from kernelwright.agent.runner.events import Event, RunClosed, RunSummary
 from kernelwright.agent.runner.plan import budget_of
 
 _SEVERITY: Final = (RunEnd.BUDGET, RunEnd.BROKEN, RunEnd.INTERRUPTED)
@@ -52,15 +52,17 @@ class StopConditions:
         return self.end in (RunEnd.BROKEN, RunEnd.INTERRUPTED)
 
 
-def close_run(log: RunLog, end: RunEnd, reason: str) -> RunSummary:
-    """Write a run's last line and summarize its log, without what only this process knows.
-
-    Raises:
-        OSError: the log cannot be written.
-    """
-    log.append(RunFinished(at=now(), end=end, reason=reason))
+async def close_run(
+    log: RunLog,
+    end: RunEnd,
+    reason: str,
+    emit: Callable[[Event], None],
+    **known_here: Any,  # Any: fields of the summary
+) -> RunSummary:
+    """Write a run's last line; summarize its log and what only this process knows. Raises OSError."""
+    await asyncio.to_thread(log.append, RunFinished(at=now(), end=end, reason=reason))
     index, spent = log.index, log.index.spent()
-    return RunSummary(
+    summary = RunSummary(
         run_id=log.run,
         end=end,
         reason=reason,
@@ -75,7 +77,10 @@ def close_run(log: RunLog, end: RunEnd, reason: str) -> RunSummary:
         usage=index.usage(),
         seconds=spent.seconds,
         best=index.best(),
+        **known_here,
     )
+    emit(RunClosed(summary=summary))
+    return summary
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from kernelwright.agent.evaluation.failure_kinds import EvaluationFailure
+from kernelwright.agent.evaluation.evaluation_site import EvaluationFailure
 from kernelwright.agent.service.metrics import DrainRate, ServiceMetrics
 from kernelwright.agent.service.policy import DISK_RETRY_S, DRAINING_WAIT_S, MOST_RESULTS, STARTS
 from kernelwright.agent.service.store import EvaluationState, Store, StoredEvaluation, StoreError
@@ -80,14 +80,10 @@ class RunningEvaluation:
 
 
 class EvaluationQueue:
-    """The evaluations of one service. Usable from any thread."""
+    """The evaluations of one service; StoreError says that the disk takes nothing. Usable from any thread."""
 
     def __init__(self, store: Store, *, evaluator: str, workers: Mapping[str, int], places: int) -> None:
-        """Queue again the evaluations that the last service left; `workers` are counts by kind of device.
-
-        Raises:
-            StoreError: the disk takes nothing.
-        """
+        """Queue again the evaluations that the last service left; `workers` are counts by kind of device."""
         self.measures = ServiceMetrics(queued=lambda: self.queued, running=lambda: self.running)
         self._store = store
         self._evaluator = evaluator
@@ -166,11 +162,7 @@ class EvaluationQueue:
         return None
 
     def finish(self, work: RunningEvaluation, outcome: Evaluation | EvaluationFailure) -> None:
-        """Record a result, or why there is none, unless it was cancelled.
-
-        Raises:
-            StoreError: the disk takes nothing and the service is ending; the next one evaluates again.
-        """
+        """Record a result, or why there is none, unless it was cancelled; raises only at the end."""
         seconds = time.monotonic() - work.begun
         label = outcome.status.value if isinstance(outcome, Evaluation) else f"failed: {outcome.kind}"
         with self._change:
@@ -190,11 +182,7 @@ class EvaluationQueue:
                 return
 
     def put_back(self, work: RunningEvaluation) -> None:
-        """Leave an evaluation that was begun to the next service.
-
-        Raises:
-            StoreError: the disk takes nothing.
-        """
+        """Leave an evaluation that was begun to the next service."""
         with self._change:
             if self._at_work.get(work.id) is work:
                 self._store.put_back(work.id)
@@ -207,7 +195,6 @@ class EvaluationQueue:
 
         Raises:
             NotSubmitted: the client does not want it.
-            StoreError: the disk takes nothing.
             MachineError: it runs and cannot be killed; it counts as cancelled.
         """
         with self._change:
@@ -277,22 +264,14 @@ class EvaluationQueue:
         self._wake(list(self._changed))
 
     def stop(self) -> None:
-        """Stop running evaluations; the next service begins them again.
-
-        Raises:
-            MachineError: something cannot be killed.
-        """
+        """Stop running evaluations, for the next service; raises MachineError where one cannot be killed."""
         with self._change:
             running = list(self._at_work.values())
         for work in running:
             work.stop.set()
 
     def prune(self, older_than_s: float) -> int:
-        """Remove evaluations that ended longer ago than this; return their number.
-
-        Raises:
-            StoreError: the disk takes nothing.
-        """
+        """Remove evaluations that ended longer ago than this; return their number."""
         with self._change:
             return len(self._store.prune(time.time() - older_than_s))
 

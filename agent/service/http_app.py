@@ -264,13 +264,8 @@ def _add_refusals(app: FastAPI) -> None:
 
 
 def _refuse_http(error: HTTPException) -> Response:
-    names = {404: "not-found", 405: "method-not-allowed"}
-    return refuse(
-        error.status_code,
-        names.get(error.status_code, "refused"),
-        str(error.detail),
-        headers=error.headers,
-    )
+    name = {404: "not-found", 405: "method-not-allowed"}.get(error.status_code, "refused")
+    return refuse(error.status_code, name, str(error.detail), headers=error.headers)
 
 
 def _submitted(

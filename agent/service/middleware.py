@@ -38,7 +38,7 @@ class Tokens:
         self._digests = tuple(_digest(token) for token in tokens)
 
     def client_of(self, authorization: str) -> str | None:
-        """The client that a header's token stands for, found in constant time; None for no token of ours.
+        """The client of a header's token, found in constant time; None for none of ours.
 
         Without tokens all are one client.
         """

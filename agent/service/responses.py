@@ -6,7 +6,6 @@ import base64
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from functools import cache
 from http import HTTPStatus
 from importlib.resources import files
 from typing import Any, Final
@@ -15,7 +14,7 @@ from fastapi.exceptions import RequestValidationError
 from jinja2 import Environment, StrictUndefined
 from starlette.responses import HTMLResponse, Response
 
-from kernelwright.agent.evaluation.failure_kinds import EvaluationFailure
+from kernelwright.agent.evaluation.evaluation_site import EvaluationFailure
 from kernelwright.agent.records.strict_json import plain
 from kernelwright.agent.service.evaluation_queue import EvaluationView
 from kernelwright.agent.service.policy import COMPLAINT_CHARACTERS, COMPLAINTS
@@ -141,17 +140,13 @@ def problems_text(problems: list[Problem]) -> str:
     return json.dumps({"problems": listed}, allow_nan=False)
 
 
-@cache
-def _pages() -> Environment:
-    return Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-
-
 def html_page(title: str, **facts: Any) -> HTMLResponse:  # Any: values of the template
     """A page of the service: no script, no network, one style whose hash the policy names."""
     text = (files("kernelwright.agent.service") / "pages.html.j2").read_text("utf-8")
     style, _, body = text.partition("</style>")
     digest = base64.b64encode(hashlib.sha256(style.partition("<style>")[2].encode()).digest()).decode()
-    page = _pages().from_string(f"{style}</style>{body}").render(title=title, **facts)
+    pages = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    page = pages.from_string(f"{style}</style>{body}").render(title=title, **facts)
     policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
     return HTMLResponse(page, headers={"Content-Security-Policy": policy})
 

@@ -29,12 +29,10 @@ class HastyProtocol(H11Protocol):
     _deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as its base
-        """Begin to wait for the first request."""
         super().connection_made(transport)
         self._await_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stop waiting."""
         self._forget()
         super().connection_lost(exc)
 
@@ -138,7 +136,6 @@ class Service(uvicorn.Server):
         self.should_exit = True
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """End, because of a signal."""
         self.end()
 
     @contextmanager

@@ -5,16 +5,20 @@ from __future__ import annotations
 import logging
 import resource
 import socket
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from kernelwright.agent.evaluation import Evaluate
+from pydantic import Field
+
+from kernelwright.agent.evaluation.evaluation_site import Evaluate
 from kernelwright.agent.evaluation.local_site import LocalSite
 from kernelwright.agent.evaluation.policy import AHEAD
 from kernelwright.agent.evaluation.service_facts import ServiceFacts, facts_of, sandbox_trouble
+from kernelwright.agent.providers.endpoint import is_loopback_host
 from kernelwright.agent.service.evaluation_queue import EvaluationQueue
 from kernelwright.agent.service.http_app import Front, create_app
 from kernelwright.agent.service.middleware import LOOPBACK_NAMES, Tokens
@@ -31,6 +35,7 @@ from kernelwright.evaluator import (
     Concurrency,
     EvaluationConfig,
     MachineError,
+    Record,
     SandboxTier,
     evaluations_at_once,
     gpus,
@@ -40,28 +45,38 @@ from kernelwright.evaluator import (
 _LOG: Final = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServiceSettings:
-    """Settings of one service process."""
+class ServiceSettings(Record):
+    """Settings of one service process; options of `serve` are made from them."""
 
     config: EvaluationConfig
-    problems: Sequence[str]
-    host: str
-    port: int
+    problems: tuple[str, ...]
     state: Path
-    devices: Sequence[str]
-    workers: int | None
-    retain_s: float | None
-    drain_s: float
-    tokens: Sequence[str]
-    is_open: bool
-    allows_sources: bool
-    places: int
-    body_bytes: int
-    longest_wait_s: float
+    tokens: tuple[str, ...]
     cache: Path | None
     cluster: RunSettings | None = None
     """Settings that name a cluster to evaluate on; None evaluates on this machine."""
+    host: str = "127.0.0.1"
+    """Address to listen on."""
+    port: int = Field(default=8080, ge=0, le=65535)
+    """Port; 0 takes a free one."""
+    devices: tuple[str, ...] = ()
+    """cpu or cuda:N; may be repeated. Default: every GPU, else cpu."""
+    workers: int | None = Field(default=None, ge=1, le=64)
+    """Evaluations at once on each device. Default: enough for it."""
+    retain_s: float | None = None
+    """Forget evaluations this long after their end. Default: never."""
+    drain_s: float = 60
+    """Time for running evaluations to end after a signal."""
+    needs_no_token: bool = False
+    """Listen beyond the loopback without a token: whoever reaches it may run code here."""
+    allows_sources: bool = False
+    """Let clients send own problems."""
+    places: int = Field(default=1000, ge=1, le=100_000)
+    """Evaluations that may wait."""
+    body_mib: int = Field(default=4, ge=1, le=16)
+    """Largest request."""
+    longest_wait_s: float = 60
+    """Longest time a client may wait in one request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,21 +91,8 @@ class _Judges:
     """Reasons why it does not evaluate now."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReadyService:
-    """A service that listens."""
-
-    host: str
-    port: int
-    problems: int
-    devices: tuple[str, ...]
-    """Each as often as it evaluates at once."""
-    queued: int
-    """Evaluations that an earlier process left waiting."""
-
-
-def serve_until_signal(settings: ServiceSettings, on_ready: Callable[[ReadyService], None]) -> None:
-    """Serve until a signal; `on_ready` is told where.
+def serve_until_signal(settings: ServiceSettings, on_ready: Callable[[str, str, int], None]) -> None:
+    """Serve until a signal; `on_ready` is told what is served, at which host and port.
 
     Raises:
         UsageError: no such problem, or the address cannot be had.
@@ -115,9 +117,21 @@ def serve_until_signal(settings: ServiceSettings, on_ready: Callable[[ReadyServi
                 "problems": {problem.id: problem.sha for problem in problems},
             }
         )
-        app = create_app(queue, workers, catalogue, _front(settings, facts, judges.trouble))
+        is_private = is_loopback_host(settings.host) and not settings.tokens
+        front = Front(
+            facts=facts,
+            tokens=Tokens(settings.tokens),
+            bounds=RequestBounds(body_bytes=settings.body_mib << 20),
+            hosts=LOOPBACK_NAMES | {settings.host} if is_private else None,
+            longest_wait_s=settings.longest_wait_s,
+            retain_s=settings.retain_s,
+            trouble=judges.trouble,
+        )
+        app = create_app(queue, workers, catalogue, front)
         host, port = listener.getsockname()[:2]
-        on_ready(ReadyService(host, port, len(problems), tuple(devices), queue.queued))
+        places = ", ".join(f"{device} x{count}" for device, count in Counter(devices).items())
+        waiting = f", {queue.queued} evaluations wait" if queue.queued else ""
+        on_ready(f"{len(problems)} problems on {places}{waiting}", host, port)
         most = room_for_connections()
         Service(app, queue, workers, drain_s=settings.drain_s, connections=most).answer(listener)
 
@@ -151,12 +165,9 @@ def _on_cluster(settings: ServiceSettings, stack: ExitStack) -> _Judges:
 
 
 def choose_devices(wanted: Sequence[str], at_once: int | None) -> list[str]:
-    """Devices to evaluate on: those asked for, else every GPU, else the CPU; each as often as it works
-    at once.
+    """Devices asked for, else every GPU, else the CPU; each as often as it works at once.
 
-    Raises:
-        ConfigError: not a device's name.
-        MachineError: no such device here.
+    Raises ConfigError if one is no device's name, MachineError if it is not here.
     """
     names = ",".join(wanted) or ("cuda" if gpus() else "cpu")
     devices = resolve_devices(names, "cuda")
@@ -165,11 +176,7 @@ def choose_devices(wanted: Sequence[str], at_once: int | None) -> list[str]:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that listens.
-
-    Raises:
-        UsageError: the address cannot be had.
-    """
+    """A socket that listens; raises UsageError where the address cannot be had."""
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         return socket.create_server((host, port), family=family, backlog=512)
@@ -186,15 +193,3 @@ def room_for_connections() -> int:
     if soft != resource.RLIM_INFINITY and soft < most:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
     return min(MOST_CONNECTIONS, most // 2)
-
-
-def _front(settings: ServiceSettings, facts: ServiceFacts, trouble: Callable[[], tuple[str, ...]]) -> Front:
-    return Front(
-        facts=facts,
-        tokens=Tokens(settings.tokens),
-        bounds=RequestBounds(body_bytes=settings.body_bytes),
-        hosts=None if settings.tokens or settings.is_open else LOOPBACK_NAMES | {settings.host},
-        longest_wait_s=settings.longest_wait_s,
-        retain_s=settings.retain_s,
-        trouble=trouble,
-    )

@@ -8,8 +8,12 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 
-from kernelwright.agent.evaluation import Evaluate, EvaluationHooks, EvaluationRequest
-from kernelwright.agent.evaluation.failure_kinds import EvaluationFailure
+from kernelwright.agent.evaluation.evaluation_site import (
+    Evaluate,
+    EvaluationFailure,
+    EvaluationHooks,
+    EvaluationRequest,
+)
 from kernelwright.agent.service.evaluation_queue import EvaluationQueue, RunningEvaluation
 from kernelwright.agent.service.policy import FAILURE_CHARACTERS
 from kernelwright.agent.service.store import StoreError

@@ -19,7 +19,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
-from kernelwright.agent.evaluation.failure_kinds import EvaluationFailure
+from kernelwright.agent.evaluation.evaluation_site import EvaluationFailure
 from kernelwright.agent.records.provenance import now
 from kernelwright.agent.records.score_policy import exclusion_reason
 from kernelwright.agent.records.strict_json import strict_json
@@ -132,14 +132,10 @@ _COLUMNS: Final = ", ".join(StoredEvaluation.model_fields)
 
 
 class Store:
-    """The only writer of a state folder."""
+    """The only writer of a state folder. StoreError: the disk is full or fails, and all is as it was."""
 
     def __init__(self, folder: Path) -> None:
-        """Open or create it.
-
-        Raises:
-            MachineError: in use by another service, not writable, damaged, or of a newer version.
-        """
+        """Open or create it; MachineError: it is in use, not writable, damaged, or of another version."""
         self._guard = threading.Lock()
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -186,11 +182,7 @@ class Store:
         )
 
     def enqueue(self, evaluation: str, content: Content, client: str) -> StoredEvaluation:
-        """Accept a client's evaluation, for the first time or again; it is on the disk when this returns.
-
-        Raises:
-            StoreError: disk full or device failure; nothing was accepted.
-        """
+        """Accept a client's evaluation, for the first time or again; it is on the disk when this returns."""
         problem, candidate = content.problem, content.candidate
         with self._change() as file:
             file.execute(
@@ -221,20 +213,12 @@ class Store:
         return _entry(found)
 
     def join(self, evaluation: str, client: str) -> None:
-        """Note that another client wants a live evaluation.
-
-        Raises:
-            StoreError: disk full or device failure.
-        """
+        """Note that another client wants a live evaluation."""
         with self._change() as file:
             file.execute("INSERT OR IGNORE INTO wanted VALUES (?, ?)", (evaluation, client))
 
     def leave(self, evaluation: str, client: str) -> int | None:
-        """Note that a client withdraws from a live evaluation; return how many are left, None if it was none.
-
-        Raises:
-            StoreError: disk full or device failure.
-        """
+        """Note that a client withdraws from a live evaluation; return how many are left, or None."""
         with self._change() as file:
             gone = file.execute(
                 "DELETE FROM wanted WHERE id = ? AND client = ? RETURNING 1", (evaluation, client)
@@ -266,9 +250,6 @@ class Store:
 
         A result is kept beside the earlier ones of this content, and their lower median is what is told, also
         after a cancellation or a failure of asking again.
-
-        Raises:
-            StoreError: disk full or device failure; it is as it was.
         """
         with self._change() as file:
             results = _add_result(file, ended, outcome) if isinstance(outcome, Evaluation) else None

@@ -136,11 +136,7 @@ class Content(Record):
 
 
 def policy_of(asked: AskedPolicy, operator: EvaluationConfig) -> EvaluationConfig:
-    """The operator's policy with the client's choices in it.
-
-    Raises:
-        ConfigError: a limit above the operator's.
-    """
+    """The operator's policy with the client's choices; raises ConfigError for a limit that is too high."""
     limits = asked.limits.model_dump(exclude_none=True)
     for name, value in limits.items():
         most = getattr(operator.limits, name)

@@ -14,20 +14,14 @@ from kernelwright.agent.setup.usage_error import UsageError
 
 
 def prices_of(settings: RunSettings) -> PriceTable:
-    """The user's own price tables, then ours, then the installed list.
-
-    Raises:
-        ProviderError: one cannot be read.
-    """
+    """The user's own price tables, then ours, then the installed list; raises ProviderError."""
     return read_prices(*(Path(table) for table in settings.prices))
 
 
 def refuse_unpriced(settings: RunSettings) -> None:
     """Refuse a bound in dollars on replies that nobody can price; recorded ones cost nothing.
 
-    Raises:
-        UsageError: a model that may be asked is in no price table.
-        ProviderError: a price table cannot be read.
+    Raises UsageError, or ProviderError if a price table cannot be read.
     """
     if (settings.budget.cost_usd, settings.problem_budget.cost_usd) == (None, None):
         return

@@ -27,11 +27,7 @@ def key_variable(variables: Sequence[str] = KEY_VARIABLES) -> str:
 
 
 def key_in(variable: str | None) -> str:
-    """The key that a variable named by the user holds.
-
-    Raises:
-        UsageError: it is not set.
-    """
+    """The key that a variable named by the user holds; raises UsageError where it is not set."""
     if variable is None:
         return ""
     key = os.environ.get(variable, "").strip()
@@ -41,21 +37,13 @@ def key_in(variable: str | None) -> str:
 
 
 def base_url(variables: Sequence[str] = URL_VARIABLES) -> str | None:
-    """The endpoint's base URL, where the environment names one.
-
-    Raises:
-        UsageError: there is a secret in it.
-    """
+    """The endpoint's base URL, where the environment names one; raises UsageError for a secret in it."""
     name = _first_set(variables)
     return None if name is None else address_in(name, os.environ[name].strip())
 
 
 def address_in(variable: str, address: str) -> str:
-    """An address that a variable of the environment holds.
-
-    Raises:
-        UsageError: there is a secret in it.
-    """
+    """An address that a variable of the environment holds; raises UsageError for a secret in it."""
     try:
         return _without_secret(address)
     except ValueError as error:
@@ -63,11 +51,7 @@ def address_in(variable: str, address: str) -> str:
 
 
 def _without_secret(address: str) -> str:
-    """The address itself.
-
-    Raises:
-        ValueError: it names a user or holds a password.
-    """
+    """The address itself; raises ValueError if it names a user or holds a password."""
     if "@" in urlsplit(address).netloc:
         raise ValueError(
             "holds a user or a password, and addresses are saved with runs; put the key into "

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from kernelwright.agent.datasets import Exported, find_exporter
-from kernelwright.agent.setup.usage_error import UsageError, explain
+from kernelwright.agent.setup.usage_error import validated
 from kernelwright.agent.workspace import Workspace
 
 
@@ -22,8 +20,4 @@ def export(format: str, out: Path, *, workspace: Path = Path(), **settings: obje
         ArchiveError, OSError: attempts cannot be read, or the folder cannot be written.
     """
     exporter = find_exporter(format)
-    try:
-        chosen = exporter.settings.model_validate(settings)
-    except ValidationError as error:
-        raise UsageError(explain(error, exporter.settings)) from None
-    return exporter.write(Workspace(workspace).archive(), out, chosen)
+    return exporter.write(Workspace(workspace).archive(), out, validated(exporter.settings, settings))

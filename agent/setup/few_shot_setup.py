@@ -3,28 +3,23 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from kernelwright.agent.archive import Archive, ArchiveError
 from kernelwright.agent.prompting.few_shot import Known, nearest, traits, usable
 from kernelwright.agent.runner import Plan
 from kernelwright.agent.runner.plan import shown_for
-from kernelwright.agent.setup.problem_lookup import installed_problems
+from kernelwright.agent.setup.problem_lookup import find_references, read_problems
 from kernelwright.agent.setup.run_settings import RunSettings
 from kernelwright.agent.strategies import Exemplar
-from kernelwright.agent.workspace import Kernel, Workspace
+from kernelwright.agent.workspace import Workspace
 from kernelwright.evaluator import (
     ConfigError,
     EvaluationConfig,
     Evaluator,
     Problem,
-    ProblemError,
     ProblemSignature,
-    find_problems,
-    read_problem,
 )
 
 _LOG: Final = logging.getLogger(__name__)
@@ -40,14 +35,15 @@ def choose(
 ) -> dict[str, tuple[str, ...]]:
     """The kernels that openings show, ids by `shown_for`; assignments without any are left out.
 
-    Raises:
-        EvaluatorError: this machine has no sandbox to look at problems in.
+    Raises EvaluatorError if this machine has no sandbox to look at problems in.
     """
     if settings.few_shot == 0:
         return {}
     saved = workspace.kernels(lambda _, error: _LOG.warning("left out: %s", error))
     kernels = [kernel for kernel in saved if usable(kernel, config)]
-    sources = {problem.sha: problem for problem in _sources(workspace.archive(), problems, kernels)}
+    sources = {problem.sha: problem for problem in read_problems(["all"])}
+    sources |= find_references(workspace.archive(), kernels, ())
+    sources |= {problem.sha: problem for problem in problems}
     chosen: dict[str, tuple[str, ...]] = {}
     with Evaluator(cache=cache) as evaluator:
         known = [
@@ -67,33 +63,14 @@ def choose(
 
 
 def load(workspace: Workspace, plan: Plan) -> Mapping[str, tuple[Exemplar, ...]]:
-    """The kernels that a plan's openings show.
-
-    Raises:
-        ArchiveError: one is gone, or damaged.
-    """
+    """The kernels that a plan's openings show; raises what `read_exemplars` raises."""
     return {place: read_exemplars(workspace, names) for place, names in plan.exemplars.items()}
 
 
 def read_exemplars(workspace: Workspace, kernels: Iterable[str]) -> tuple[Exemplar, ...]:
-    """The kernels of these ids, to be shown.
-
-    Raises:
-        ArchiveError: one is gone, or damaged.
-    """
+    """The kernels of these ids, to be shown; raises ArchiveError if one is gone, or damaged."""
     saved = map(workspace.kernel, kernels)
     return tuple(Exemplar(code=one.source, evaluation=one.score, kernel=one.id) for one in saved)
-
-
-def _sources(archive: Archive, given: Sequence[Problem], kernels: Iterable[Kernel]) -> Iterator[Problem]:
-    """Problems that saved kernels may be for: installed ones, those of their runs, and those at hand."""
-    yield from map(read_problem, find_problems([installed_problems()]))
-    runs = {kernel.record.provenance.run for kernel in kernels} & set(archive.runs())
-    for run in sorted(name for name in runs if name is not None):
-        # A damaged run only means that nothing is known of its problems.
-        with suppress(ArchiveError, ProblemError):
-            yield from archive.problems(run).values()
-    yield from given
 
 
 def _describe(evaluator: Evaluator, problem: Problem, config: EvaluationConfig) -> ProblemSignature | None:

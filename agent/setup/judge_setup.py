@@ -11,15 +11,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from kernelwright.agent.evaluation import EvaluationSite, RemoteEvaluationSite
-from kernelwright.agent.evaluation.local_site import LocalSite, local_at_once
+from kernelwright.agent.evaluation.evaluation_site import EvaluationSite, RemoteEvaluationSite
+from kernelwright.agent.evaluation.local_site import LocalSite
 from kernelwright.agent.evaluation.remote_site import RemoteSite
 from kernelwright.agent.providers.endpoint import is_loopback
 from kernelwright.agent.setup.credentials import address_in
 from kernelwright.agent.setup.policy import TOKEN_FILE_BYTES
 from kernelwright.agent.setup.run_settings import RunSettings
 from kernelwright.agent.setup.usage_error import UsageError
-from kernelwright.evaluator import Concurrency, EvaluationConfig
+from kernelwright.evaluator import Concurrency, EvaluationConfig, EvaluatorError, evaluations_at_once
 
 if TYPE_CHECKING:
     from kernelwright.agent.evaluation.cluster.cluster_site import ClusterSite
@@ -32,11 +32,7 @@ _LOG: Final = logging.getLogger(__name__)
 
 
 def judges_of(settings: RunSettings) -> tuple[str, ...]:
-    """The addresses of the judges elsewhere; empty where this machine evaluates.
-
-    Raises:
-        UsageError: there is a secret in one of the environment.
-    """
+    """The addresses of judges elsewhere, or none; UsageError: there is a secret in the environment's."""
     if settings.judges:
         return settings.judges
     named = (text.strip() for text in os.environ.get(JUDGE_VARIABLE, "").split(","))
@@ -45,8 +41,13 @@ def judges_of(settings: RunSettings) -> tuple[str, ...]:
 
 def local_site(cache: Path | None, device: str, backends: Iterable[str], at_once: int | None) -> LocalSite:
     """This machine; `at_once` evaluations, or enough to keep its devices busy."""
-    asked = Concurrency(at_once, "as asked") if at_once else local_at_once(device, backends)
-    return LocalSite(cache, asked)
+    if at_once:
+        return LocalSite(cache, Concurrency(at_once, "as asked"))
+    try:
+        return LocalSite(cache, evaluations_at_once(device, backends))
+    except EvaluatorError as error:
+        # Each evaluation tells of a missing device.
+        return LocalSite(cache, Concurrency(1, str(error)))
 
 
 def is_elsewhere(settings: RunSettings) -> bool:
@@ -59,10 +60,8 @@ def remote_site(
 ) -> RemoteEvaluationSite | None:
     """The judges elsewhere or the cluster; None where this machine evaluates. Enter it to meet them.
 
-    `cache` is the folder of builds and baselines on the nodes of a cluster, as `--cache` gives it.
-
-    Raises:
-        UsageError, ConfigError: an address, a token file or a setting that cannot be.
+    `cache` is the folder of builds and baselines on the nodes of a cluster, as `--cache` gives it. Raises
+    UsageError or ConfigError for an address, a token file or a setting that cannot be.
     """
     judges = judges_of(settings)
     if settings.engine == "ray":
@@ -97,9 +96,7 @@ def open_site(
 def cluster_of(settings: RunSettings, config: EvaluationConfig, devices: Sequence[str]) -> ClusterSite:
     """The cluster for a service, with judges for these kinds of device, else for those that it has.
 
-    Raises:
-        UsageError: several kinds, or a device by its number.
-        ConfigError, MachineError: the cluster cannot be used.
+    Raises UsageError for several kinds or a device by number, ConfigError or MachineError for the cluster.
     """
     kinds = set(devices) or _cluster_site(settings, config, (), None).kinds()
     if not kinds <= {"cpu", "cuda"}:
@@ -123,8 +120,7 @@ def _cluster_site(
 def tokens_of(judges: Sequence[str]) -> dict[str, str | None]:
     """The token of each judge: that of its line in the token file, else that of the environment.
 
-    Raises:
-        UsageError: the file cannot be read, or others can read it.
+    Raises UsageError if the file cannot be read, or others can read it.
     """
     common = os.environ.get(TOKEN_VARIABLE, "").strip() or None
     path = os.environ.get(TOKEN_FILE_VARIABLE, "").strip()

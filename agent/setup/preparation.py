@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
-
-from pydantic import ValidationError
 
 from kernelwright.agent.archive import Archive, RunLog, resume_run
 from kernelwright.agent.runner import Plan, begin, read_plan
@@ -19,7 +17,7 @@ from kernelwright.agent.setup.judge_setup import is_elsewhere
 from kernelwright.agent.setup.problem_lookup import read_problems
 from kernelwright.agent.setup.provider_setup import addresses_with_keys, models_of, resolve
 from kernelwright.agent.setup.run_settings import RunSettings, parse_settings, to_toml
-from kernelwright.agent.setup.usage_error import UsageError, explain
+from kernelwright.agent.setup.usage_error import UsageError, validated
 from kernelwright.agent.strategies import Independent, Strategy, find_strategy
 from kernelwright.agent.workspace import Workspace
 from kernelwright.evaluator import (
@@ -77,8 +75,7 @@ class RunPlace:
 def prepare(place: RunPlace, settings: RunSettings, *, resume: str | None = None) -> PreparedRun:
     """The run that settings describe; with `resume`, a begun run with those settings in place of its own.
 
-    Raises:
-        UsageError, EvaluatorError, ArchiveError: there can be no such run.
+    Raises UsageError, EvaluatorError or ArchiveError if there can be no such run.
     """
     archive = Workspace(place.workspace).archive()
     if resume is None:
@@ -145,7 +142,7 @@ def _note(place: RunPlace, run: str) -> Path:
 
 
 def keeping(config: EvaluationConfig) -> EvaluationConfig:
-    """The policy of evaluations whose kernels are saved: what passed is sanitized, unless that is off.
+    """The policy of kernels that are saved: what passed is sanitized, unless that is off.
 
     If a tool is missing or fails, the score says so and why.
     """
@@ -188,11 +185,7 @@ def _go_on(place: RunPlace, archive: Archive, run: str, changed: RunSettings) ->
 def _refuse_strange_addresses(
     place: RunPlace, archive: Archive, run: str, settings: RunSettings, *, given: Collection[str]
 ) -> None:
-    """Refuse to send keys where only a run's stored settings say, which others may have written.
-
-    Raises:
-        UsageError: this user did not begin the run, and an address that a key would go to is not given anew.
-    """
+    """Refuse to send keys where only a run's stored settings say, which others may have written."""
     with contextlib.suppress(OSError, UnicodeDecodeError):
         if read_regular(_note(place, run)).decode() == _settings_sha(archive, run):
             return
@@ -206,11 +199,7 @@ def _refuse_strange_addresses(
 
 
 def _tier(run: str, planned: SandboxTier | None, changed: RunSettings) -> SandboxTier | None:
-    """The sandbox to go on in: the operator's. A plan, which others may have written, lowers none.
-
-    Raises:
-        MachineError: the one that is asked for does not work here.
-    """
+    """The sandbox to go on in: the operator's. A plan, which others may have written, lowers none."""
     if "sandbox" in changed.evaluation.model_fields_set:
         return changed.evaluation.sandbox
     if planned is None or planned is SandboxTier.BUBBLEWRAP:
@@ -223,15 +212,8 @@ def _tier(run: str, planned: SandboxTier | None, changed: RunSettings) -> Sandbo
     return None
 
 
-def _strategies(settings: RunSettings) -> list[Strategy]:
-    compared = settings.compared or {settings.strategy: settings.options}
-    place = "compared.{}" if settings.compared else "options"
-    return [_strategy(name, options, place.format(name)) for name, options in compared.items()]
-
-
-def _strategy(name: str, options: Mapping[str, object], place: str) -> Strategy:
-    kind = find_strategy(name)
-    try:
-        return kind.model_validate({"name": name, **options})
-    except ValidationError as error:
-        raise UsageError(f"strategy {name}: {explain(error, kind, prefix=place)}") from None
+def _strategies(settings: RunSettings) -> Iterator[Strategy]:
+    for name, options in (settings.compared or {settings.strategy: settings.options}).items():
+        prefix = f"compared.{name}" if settings.compared else "options"
+        place = f"strategy {name}: "
+        yield validated(find_strategy(name), {"name": name, **options}, place=place, prefix=prefix)

@@ -38,11 +38,7 @@ def read_problems(names: Sequence[str]) -> list[Problem]:
 
 
 def one_problem(name: str) -> Problem:
-    """Return the problem that a name means.
-
-    Raises:
-        UsageError: the name fits none or several.
-    """
+    """Return the problem that a name means; raises UsageError if it fits none or several."""
     problems = read_problems([name])
     if len(problems) != 1:
         raise UsageError(f"{name} holds {len(problems)} problems; name one of them")
@@ -52,8 +48,7 @@ def one_problem(name: str) -> Problem:
 def find_references(archive: Archive, kernels: Iterable[Kernel], names: Sequence[str]) -> dict[str, Problem]:
     """Map source hashes to problems: those named, and those that the kernels' runs used.
 
-    Raises:
-        UsageError, ProblemError: a name fits no problem.
+    Raises what `read_problems` raises.
     """
     found = {problem.sha: problem for problem in read_problems(names)}
     for kernel in kernels:
@@ -62,8 +57,8 @@ def find_references(archive: Archive, kernels: Iterable[Kernel], names: Sequence
             continue
         try:
             found |= {problem.sha: problem for problem in archive.problems(run).values()}
-        except (ArchiveError, OSError):
-            # Runs are not tracked in git; a kernel outlives the run that made it.
+        except (ArchiveError, ProblemError, OSError):
+            # Runs are not tracked in git; a kernel outlives the run that made it, or its damage.
             continue
     return found
 

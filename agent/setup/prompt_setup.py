@@ -15,7 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from kernelwright.agent.evaluation import RemoteEvaluationSite
+from kernelwright.agent.evaluation.evaluation_site import RemoteEvaluationSite
 from kernelwright.agent.prompting.hardware_facts import (
     Hardware,
     find_target,
@@ -47,10 +47,8 @@ def open_prompts(
 ) -> TemplatePrompts:
     """The prompts for these backends on a named target, or on the judges' machine, or on this one.
 
-    Feedback names the kernels saved in `workspace` that are faster.
-
-    Raises:
-        ConfigError: unknown backend or target, or no such device here.
+    Feedback names the kernels saved in `workspace` that are faster. Raises ConfigError for an unknown backend
+    or target, or no such device here.
     """
     folder = installed_prompts()
     named = find_target(target, folder) if target else None
@@ -74,11 +72,7 @@ def open_prompts(
 def known_facts(
     problems: Iterable[Problem], config: EvaluationConfig, cache: Path | None
 ) -> dict[str, ProblemSignature]:
-    """Collect facts for prompts on each problem's sizes; problems whose facts cannot be found are left out.
-
-    Raises:
-        ConfigError: the policy cannot be.
-    """
+    """Collect facts for prompts on the problems' sizes, as far as there are any; ConfigError: no policy."""
     found: dict[str, ProblemSignature] = {}
     if find_spec("torch") is None:
         _LOG.info("prompts go without the problems' sizes: there is no torch here")

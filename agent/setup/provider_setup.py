@@ -11,8 +11,6 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from pydantic import ValidationError
-
 from kernelwright.agent.providers import LIVE, OFFLINE
 from kernelwright.agent.providers.completion_cache import CachingProvider
 from kernelwright.agent.providers.endpoint import Endpoint, RetryPolicy, is_loopback
@@ -27,7 +25,7 @@ from kernelwright.agent.setup.cost_limits import prices_of
 from kernelwright.agent.setup.credentials import api_key, base_url, key_in, key_variable
 from kernelwright.agent.setup.judge_setup import remote_site, tokens_of
 from kernelwright.agent.setup.run_settings import EndpointChoice, RunSettings
-from kernelwright.agent.setup.usage_error import UsageError, explain
+from kernelwright.agent.setup.usage_error import UsageError, validated
 from kernelwright.evaluator import gpus
 
 _LOG: Final = logging.getLogger(__name__)
@@ -56,23 +54,10 @@ class Endpoints:
     """For when the first cannot answer, in their order."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReplyStorage:
-    """Folders that replies are saved to for later runs."""
-
-    completions: Path | None
-    """The completion cache; None keeps none."""
-    record: Path | None
-    """Every reply is also written here, for replay."""
-    run: str
-
-
 def resolve(settings: RunSettings) -> RunSettings:
     """The settings with backend, provider and models made explicit, so that a resumed run asks the same.
 
-    Raises:
-        UsageError: no model is named, the base URL is none, or `extra_body` holds what it must not.
-        ConfigError: no such provider.
+    Raises UsageError for what is missing or cannot be, ConfigError if there is no such provider.
     """
     _refuse_what_requests_own(settings)
     if not settings.backends:
@@ -116,16 +101,11 @@ def _usual_backends(settings: RunSettings) -> tuple[str, ...]:
 def provider_of(settings: RunSettings) -> ProviderKind:
     """The provider of resolved settings, with its own settings.
 
-    Raises:
-        UsageError: `provider_options` are not its fields.
-        ConfigError: no such provider.
+    Raises UsageError if `provider_options` are not its fields, ConfigError if there is no such provider.
     """
     kind = find_provider(settings.provider or OFFLINE)
     shared = {name: getattr(settings, name) for name in kind.model_fields if name in RunSettings.model_fields}
-    try:
-        return kind.model_validate({**shared, **settings.provider_options})
-    except ValidationError as error:
-        raise UsageError(explain(error, kind, prefix="provider_options")) from None
+    return validated(kind, {**shared, **settings.provider_options}, prefix="provider_options")
 
 
 def models_of(settings: RunSettings) -> tuple[ModelChoice, ...]:
@@ -138,14 +118,18 @@ def models_of(settings: RunSettings) -> tuple[ModelChoice, ...]:
 
 
 def open_providers(
-    settings: RunSettings, endpoints: Endpoints, storage: ReplyStorage, on_retry: Callable[[Retrying], None]
+    settings: RunSettings,
+    endpoints: Endpoints,
+    on_retry: Callable[[Retrying], None],
+    *,
+    run: str,
+    completions: Path | None,
+    record: Path | None,
 ) -> dict[str, Provider]:
     """A client for every model; those at one endpoint share one.
 
-    Replies are cached, except those that cost nothing.
-
-    Raises:
-        ProviderError: a price table cannot be read.
+    Replies are cached in `completions`, except those that cost nothing, and written to `record`, for replay.
+    Raises ProviderError for an unreadable price table.
     """
     terms = ClientTerms(
         limits=RateLimits(
@@ -168,15 +152,15 @@ def open_providers(
         ]
         alone = len(choices) == 1 and first.model is None
         asked: Provider = choices[0].provider if alone else FallbackProvider(choices)
-        if storage.completions is not None and kind.is_live:
+        if completions is not None and kind.is_live:
             asked = CachingProvider(
                 asked,
-                storage.completions,
+                completions,
                 place=" ".join(filter(None, (first.endpoint.base_url or kind.name, first.model))),
-                run=storage.run,
+                run=run,
                 fresh=settings.fresh,
             )
-        return asked if storage.record is None else RecordingProvider(asked, storage.record)
+        return asked if record is None else RecordingProvider(asked, record)
 
     clients = {place: client(place) for place in dict.fromkeys(endpoints.first.values())}
     return {name: clients[place] for name, place in endpoints.first.items()}
@@ -186,9 +170,7 @@ def open_providers(
 def open_endpoints(settings: RunSettings) -> Iterator[Endpoints]:
     """The endpoints to ask, ready for as long as they are asked.
 
-    Raises:
-        UsageError: neither key nor base URL, or a fallback whose key is not set.
-        ConfigError: the provider's settings cannot work.
+    Raises UsageError for a missing key or address, ConfigError if the provider's settings cannot work.
     """
 
     def tell(text: str) -> None:
@@ -217,11 +199,7 @@ def _refuse_what_requests_own(settings: RunSettings) -> None:
 
 
 def live_endpoint(settings: RunSettings) -> Endpoint:
-    """The endpoint that settings and environment name.
-
-    Raises:
-        UsageError: the provider needs a key or a base URL, and there is neither.
-    """
+    """The endpoint that settings and environment name; UsageError: neither a key nor a base URL."""
     kind = find_provider(settings.provider or OFFLINE)
     variables = kind.key_variables
     address = settings.base_url or base_url(kind.url_variables)

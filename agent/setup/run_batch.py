@@ -11,15 +11,15 @@ from shlex import quote
 from typing import Final
 
 from kernelwright.agent.archive import RunLog
-from kernelwright.agent.evaluation import (
+from kernelwright.agent.evaluation.evaluation_site import (
     BuildsPlainly,
     Evaluate,
     EvaluationHooks,
     EvaluationRequest,
     EvaluationSite,
     RemoteEvaluationSite,
+    ignore,
 )
-from kernelwright.agent.evaluation.evaluation_site import ignore
 from kernelwright.agent.prompting.prompts import TemplatePrompts, installed_prompts
 from kernelwright.agent.records.attempt_log import Attempt, RunEnd
 from kernelwright.agent.runner import BatchRunner, BulkRunner, RunSummary, read_plan
@@ -32,7 +32,6 @@ from kernelwright.agent.setup.preparation import PreparedRun, RunPlace, prepare
 from kernelwright.agent.setup.prompt_setup import known_facts, open_prompts
 from kernelwright.agent.setup.provider_setup import (
     Endpoints,
-    ReplyStorage,
     live_endpoint,
     open_endpoints,
     open_providers,
@@ -102,8 +101,7 @@ def work_through(
 ) -> RunSummary:
     """Ask what is to be asked and evaluate what is to be evaluated, until nothing is left or the run stops.
 
-    Raises:
-        UsageError, EvaluatorError, ProviderError, ArchiveError, OSError: nothing could be begun.
+    Raises what `run_batch` raises.
     """
     if asks is None:
         asks = work.plan.strategy.asks and not work.settings.batch_api
@@ -134,9 +132,7 @@ def ask_in_bulk(
     """Send a run's requests through the Batch API of one endpoint, and collect the replies.
 
     It waits for them, looking every `poll_s` seconds, or ends; with `evaluates` they are then evaluated.
-
-    Raises:
-        UsageError, EvaluatorError, ProviderError, ArchiveError, OSError: nothing could be begun.
+    Raises what `run_batch` raises.
     """
     _refuse_settings_without_meaning(work.settings)
     in_bulk = work.settings.model_copy(update={"provider": provider_of(work.settings).bulk})
@@ -173,11 +169,7 @@ def ask_in_bulk(
 def evaluate_recorded(
     place: RunPlace, log: RunLog, settings: RunSettings, on_event: Watch = ignore
 ) -> RunSummary:
-    """Evaluate what a log holds and nobody has evaluated yet; of the settings only judges count. Asks nobody.
-
-    Raises:
-        UsageError, EvaluatorError, OSError: nothing is lost.
-    """
+    """Evaluate what a log holds and nobody has evaluated yet; of the settings only judges count."""
     plan = read_plan(log.archive, log.run)
     prompts = TemplatePrompts(installed_prompts())
     with open_site(settings, plan.config, plan.backends, cache=place.cache) as site:
@@ -187,11 +179,7 @@ def evaluate_recorded(
 def prompts_for(
     work: PreparedRun, place: RunPlace, judges: RemoteEvaluationSite | None = None
 ) -> TemplatePrompts:
-    """The prompts of a run, with what is known of its problems, and of the judges if there are any.
-
-    Raises:
-        EvaluatorError: unknown target, or no such device here.
-    """
+    """The prompts of a run, with what is known of its problems, and of the judges if there are any."""
     config = work.plan.config
     return open_prompts(
         config,
@@ -237,11 +225,12 @@ def _run(place: RunPlace, opened: _OpenedRun, site: EvaluationSite | None, on_ev
         _LOG.info("kernels are saved without a build with torch's own headers: judges elsewhere make none")
     # Strategies that are compared begin with the same question; each must get a reply of its own.
     completions = None if settings.compared else (place.cache or default_cache()) / "completions"
-    storage = ReplyStorage(completions, place.record, opened.log.run)
+    saved = {"completions": completions, "record": place.record}
+    run = opened.log.run
     return BatchRunner(
         log=opened.log,
         workspace=Workspace(place.workspace),
-        providers=open_providers(settings, endpoints, storage, on_event) if endpoints else None,
+        providers=open_providers(settings, endpoints, on_event, run=run, **saved) if endpoints else None,
         evaluate=_guarded(site, opened.sandbox) if site else None,
         builds_plainly=_guarded_build(site, opened.sandbox) if site else None,
         prompts=opened.prompts,

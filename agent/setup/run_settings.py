@@ -9,12 +9,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, JsonValue, ValidationError
+from pydantic import AfterValidator, Field, JsonValue
 
 from kernelwright.agent.records.budgets import Budget
 from kernelwright.agent.records.messages import Sampling
 from kernelwright.agent.setup.credentials import Address, JudgeAddress
-from kernelwright.agent.setup.usage_error import UsageError, explain, unknown
+from kernelwright.agent.setup.usage_error import UsageError, unknown, validated
 from kernelwright.evaluator import EvaluationConfig, Record, plugins
 
 
@@ -134,11 +134,7 @@ class RunSettings(Record):
 def read_settings(
     path: Path | None, given: Mapping[str, object], flags: Mapping[str, str] = MappingProxyType({})
 ) -> RunSettings:
-    """Settings from a TOML file with what the command line gave on top; nested tables merge.
-
-    Raises:
-        UsageError: unreadable, not TOML, or a value that cannot be.
-    """
+    """Settings from a TOML file with what the command line gave on top; raises UsageError, which says why."""
     written: dict[str, object] = {}
     if path is not None:
         try:
@@ -147,15 +143,12 @@ def read_settings(
             raise UsageError(f"cannot read settings {path}: {error}") from None
         except tomllib.TOMLDecodeError as error:
             raise UsageError(f"settings {path} are not TOML: {error}") from None
-    return _check(merge(written, given), path, flags)
+    place = f"settings {path}: " if path else ""
+    return validated(RunSettings, merge(written, given), place=place, names=flags)
 
 
 def parse_assignments(texts: Sequence[str]) -> dict[str, object]:
-    """The settings that `--set` gives, each a line of TOML.
-
-    Raises:
-        UsageError: one is not.
-    """
+    """The settings that `--set` gives, each a line of TOML; raises UsageError if one is not."""
     found: dict[str, object] = {}
     for text in texts:
         try:
@@ -169,12 +162,8 @@ def parse_assignments(texts: Sequence[str]) -> dict[str, object]:
 
 
 def parse_settings(text: str) -> RunSettings:
-    """Settings as a run stored them.
-
-    Raises:
-        UsageError: not settings of this version.
-    """
-    return _check(tomllib.loads(text), None, {})
+    """Settings as a run stored them; raises UsageError if they are not settings of this version."""
+    return validated(RunSettings, tomllib.loads(text))
 
 
 def to_toml(settings: RunSettings) -> str:
@@ -182,14 +171,6 @@ def to_toml(settings: RunSettings) -> str:
     lines: list[str] = []
     _write_table(settings.model_dump(mode="json", exclude_defaults=True, exclude_none=True), "", lines)
     return "\n".join(lines).strip() + "\n"
-
-
-def _check(values: Mapping[str, object], path: Path | None, flags: Mapping[str, str]) -> RunSettings:
-    try:
-        return RunSettings.model_validate(values)
-    except ValidationError as error:
-        place = f"settings {path}: " if path else ""
-        raise UsageError(f"{place}{explain(error, RunSettings, names=flags)}") from None
 
 
 def merge(below: Mapping[str, object], above: Mapping[str, object]) -> dict[str, object]:
@@ -215,11 +196,7 @@ def _write_table(table: Mapping[str, object], name: str, lines: list[str]) -> No
 
 
 def as_value(value: object) -> str:
-    """A value as TOML writes it.
-
-    Raises:
-        UsageError: TOML has no such value.
-    """
+    """A value as TOML writes it; raises UsageError if TOML has no such value."""
     match value:
         case bool() | int() | str():
             return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -10,8 +10,8 @@ from types import NoneType, UnionType
 from typing import Any, Final, Literal, Union, get_args, get_origin
 
 from kernelwright.agent.setup.run_settings import RunSettings, as_value
-from kernelwright.agent.strategies import find_strategy, strategy_names
-from kernelwright.evaluator import Record
+from kernelwright.agent.strategies import find_strategy
+from kernelwright.evaluator import Record, plugins
 
 WIDTH: Final = 108
 
@@ -48,7 +48,7 @@ def _table(record: Record, name: str) -> Iterator[str]:
 
 def _options() -> Iterator[str]:
     """The fields of every strategy, with their defaults."""
-    for word in strategy_names():
+    for word in plugins("strategies"):
         declared = find_strategy(word).model_fields
         fields = {key: field.default for key, field in declared.items() if key != "name"}
         said = (key if default is None else f"{key} = {as_value(default)}" for key, default in fields.items())

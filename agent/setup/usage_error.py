@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, get_args
+from typing import TYPE_CHECKING, Any, Final, TypeVar, get_args
 
 if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError
     from pydantic_core import ErrorDetails
+
+
+Model = TypeVar("Model", bound="BaseModel")
 
 
 class UsageError(Exception):
@@ -39,6 +42,23 @@ BOUNDS: Final = MappingProxyType(
         "less_than_equal": "at most {le}",
     }
 )
+
+
+def validated(
+    model: type[Model],
+    values: object,
+    *,
+    place: str = "",
+    prefix: str = "",
+    names: Mapping[str, str] = MappingProxyType({}),
+) -> Model:
+    """The record that values make, else a UsageError, with `place` before what `explain` says."""
+    from pydantic import ValidationError
+
+    try:
+        return model.model_validate(values)
+    except ValidationError as error:
+        raise UsageError(f"{place}{explain(error, model, prefix=prefix, names=names)}") from None
 
 
 def explain(

@@ -18,20 +18,11 @@ from kernelwright.agent.strategies.base import (
     find_strategy,
 )
 from kernelwright.agent.strategies.sample import Imported
-from kernelwright.evaluator import ConfigError, plugins
-
-
-def strategy_names() -> tuple[str, ...]:
-    """Return the names `--strategy` takes, built-in ones first; nothing is loaded."""
-    return tuple(plugins("strategies"))
+from kernelwright.evaluator import ConfigError
 
 
 def strategy_type(name: str) -> type[Strategy]:
-    """Return the strategy of a recorded name, `imported` included.
-
-    Raises:
-        ConfigError: no strategy has that name.
-    """
+    """Return the strategy of a recorded name, `imported` included; raises what `find_strategy` raises."""
     return Imported if name == Imported.model_fields["name"].default else find_strategy(name)
 
 
@@ -68,5 +59,4 @@ __all__ = [
     "Strategy",
     "attempts_are_one_sample",
     "find_strategy",
-    "strategy_names",
 ]

@@ -101,18 +101,10 @@ class Assignment(Protocol):
         """True if the log already holds that reply."""
 
     async def ask(self, question: Question) -> Attempt:
-        """Return a recorded reply; `evaluate` must follow.
-
-        Raises:
-            NoAttemptError: there is no reply.
-        """
+        """Return a recorded reply, or raise NoAttemptError; `evaluate` must follow."""
 
     async def evaluate(self, attempt: Attempt, twin: Attempt | None = None) -> Attempt:
-        """Evaluate an attempt; `twin` is an evaluated one with an equivalent candidate.
-
-        Raises:
-            NoAttemptError: it could not be evaluated.
-        """
+        """Evaluate an attempt, or raise NoAttemptError; `twin` is an evaluated one of equivalent code."""
 
     def messages(self, attempt: Attempt) -> tuple[Message, ...]:
         """Return the prompt as it was sent."""
@@ -166,11 +158,7 @@ class Strategy(Record):
 
 
 def find_strategy(name: str) -> type[Strategy]:
-    """Return the registered strategy of a name.
-
-    Raises:
-        ConfigError: no strategy is registered under it.
-    """
+    """Return the registered strategy of a name; raises ConfigError if there is none."""
     found = load_plugin("strategies", name)
     if isinstance(found, type) and issubclass(found, Strategy):
         return found

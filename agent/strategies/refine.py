@@ -7,6 +7,7 @@ question mentions it. A reply without code is not shown again.
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import ClassVar, Final, Literal, Self
 
 from pydantic import Field
@@ -56,7 +57,7 @@ class Refine(Strategy):
 
     async def _converse(self, work: Assignment, sample: int) -> list[Attempt]:
         history: list[Attempt] = []
-        try:
+        with suppress(NoAttemptError):
             for turn in range(self.turns):
                 question = Question(
                     sample=sample,
@@ -67,8 +68,6 @@ class Refine(Strategy):
                 history.append(await work.evaluate(await work.ask(question)))
                 if self._is_enough(history[-1]):
                     break
-        except NoAttemptError:
-            return history
         return history
 
     def _is_enough(self, attempt: Attempt) -> bool:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from kernelwright.agent.archive import Archive, ExtractedReply, RunLog, begin_run, resume_run
-from kernelwright.agent.evaluation import EvaluationHooks, EvaluationRequest
+from kernelwright.agent.evaluation.evaluation_site import EvaluationHooks, EvaluationRequest
 from kernelwright.agent.extraction.extract import extract
 from kernelwright.agent.records.attempt_log import Attempt, AttemptKey
 from kernelwright.agent.records.budgets import Budget

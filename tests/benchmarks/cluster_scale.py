@@ -19,9 +19,9 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
-from kernelwright.agent.evaluation import EvaluationHooks, EvaluationRequest  # noqa: E402 - after the path
 from kernelwright.agent.evaluation.cluster.cluster_site import ClusterSettings, ClusterSite  # noqa: E402
 from kernelwright.agent.evaluation.cluster.ray_connection import RayConnection  # noqa: E402
+from kernelwright.agent.evaluation.evaluation_site import EvaluationHooks, EvaluationRequest  # noqa: E402 - after the path
 from kernelwright.evaluator import Candidate, EvaluationConfig, problem_from_source  # noqa: E402
 from tests.agent.evaluation.cluster.standin_judge import StandInJudge  # noqa: E402
 from tests.agent.service.standin import PROBLEM, source  # noqa: E402

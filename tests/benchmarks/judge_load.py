@@ -19,7 +19,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / ".ci" / "src")]
 
-from kernelwright.agent.evaluation import EvaluationHooks, EvaluationRequest  # noqa: E402
+from kernelwright.agent.evaluation.evaluation_site import EvaluationHooks, EvaluationRequest  # noqa: E402
 from kernelwright.agent.evaluation.remote_site import RemoteSite  # noqa: E402
 from kernelwright.evaluator import Candidate, EvaluationConfig  # noqa: E402
 from tests.agent.service.standin import PROBLEM, TOKEN, source  # noqa: E402

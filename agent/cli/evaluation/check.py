@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import kernelwright as kw
 from kernelwright.agent.cli.terminal import options
 from kernelwright.agent.cli.terminal.console import line, note_place, out, print_json, print_table
 from kernelwright.agent.cli.terminal.failures import did_pass
 from kernelwright.agent.records.durations import milliseconds
 
 if TYPE_CHECKING:
-    from kernelwright.evaluator import EvaluationConfig, Evaluator, Problem, ProblemReport
+    from kernelwright.evaluator import ProblemReport
 
 
 @options.with_settings(
@@ -36,14 +36,17 @@ def check(
 
     Exit status 1 means that at least one was found.
     """
-    from kernelwright.evaluator import Evaluator
+    from kernelwright.evaluator import ProblemReport
 
-    config = given.evaluation()
+    config = given.run_settings().evaluation
+    found = list(_read(names or ["all"]))
     reports: list[ProblemReport] = []
-    files = list(_read(names or ["all"]))
-    with Evaluator(cache=cache) as evaluator:
-        for number, entry in enumerate(files, 1):
-            note_place(number, len(files), entry.id)
+    with kw.Evaluator(cache=cache) as evaluator:
+        for number, entry in enumerate(found, 1):
+            if isinstance(entry, ProblemReport):
+                reports.append(entry)
+                continue
+            note_place(number, len(found), entry.id)
             reports.append(_check(evaluator, entry, config))
     if html is not None:
         html.write_text(_page(reports), "utf-8")
@@ -54,46 +57,35 @@ def check(
     raise did_pass(not any(report.flaws for report in reports))
 
 
-@dataclass(frozen=True, slots=True)
-class _Malformed:
-    id: str
-    error: Exception
-
-
-def _read(names: Sequence[str]) -> Iterator[Problem | _Malformed]:
-    # A malformed file in a folder does not hide the others.
+def _read(names: Sequence[str]) -> Iterator[kw.Problem | ProblemReport]:
+    """Problems, and reports on malformed files, which do not hide the others of a folder."""
     from kernelwright.agent.setup.problem_lookup import read_problems
-    from kernelwright.evaluator import ProblemError, find_problems, read_problem
 
     for name in names:
         path = Path(name).expanduser()
         if not path.exists():
             yield from read_problems([name])
             continue
-        for file in find_problems([path]):
+        for file in kw.find_problems([path]):
             try:
-                yield read_problem(file)
-            except ProblemError as error:
-                yield _Malformed(file.stem, error)
+                yield kw.read_problem(file)
+            except kw.ProblemError as error:
+                yield _flawed(file.stem, "malformed", error)
 
 
-def fitting(problem: Problem, config: EvaluationConfig) -> EvaluationConfig:
+def fitting(problem: kw.Problem, config: kw.EvaluationConfig) -> kw.EvaluationConfig:
     """The same settings; a problem without the named shapes keeps its own sizes."""
     return config if config.shapes in problem.shapes else config.model_copy(update={"shapes": None})
 
 
-def _check(evaluator: Evaluator, entry: Problem | _Malformed, config: EvaluationConfig) -> ProblemReport:
-    from kernelwright.evaluator import ConfigError, EvaluatorError, MachineError
-
-    if isinstance(entry, _Malformed):
-        return _flawed(entry.id, "malformed", entry.error)
+def _check(evaluator: kw.Evaluator, problem: kw.Problem, config: kw.EvaluationConfig) -> ProblemReport:
     try:
-        return evaluator.inspect(entry, fitting(entry, config))
-    except (ConfigError, MachineError):
+        return evaluator.inspect(problem, fitting(problem, config))
+    except (kw.ConfigError, kw.MachineError):
         raise
-    except EvaluatorError as error:
+    except kw.EvaluatorError as error:
         # A problem that crashes the evaluator says nothing of the others.
-        return _flawed(entry.id, "crashes", error, entry.sha)
+        return _flawed(problem.id, "crashes", error, problem.sha)
 
 
 def _flawed(problem: str, name: str, error: Exception, sha: str = "") -> ProblemReport:

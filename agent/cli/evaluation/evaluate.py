@@ -8,6 +8,7 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import kernelwright as kw
 from kernelwright.agent.cli.evaluation.evaluation_card import card
 from kernelwright.agent.cli.evaluation.policy import MAX_CANDIDATE_BYTES
 from kernelwright.agent.cli.terminal import completion, options
@@ -16,8 +17,7 @@ from kernelwright.agent.cli.terminal.failures import did_pass, say
 from kernelwright.agent.setup.usage_error import UsageError
 
 if TYPE_CHECKING:
-    from kernelwright.agent.evaluation import EvaluationHooks
-    from kernelwright.evaluator import Candidate
+    from kernelwright.agent.evaluation.evaluation_site import EvaluationHooks
 
 Backend = Annotated[
     str | None,
@@ -58,7 +58,7 @@ def evaluate(
     With --json the whole record goes to standard output and nothing else does. Exit status 0 means PASSED,
     1 any other status.
     """
-    from kernelwright.agent.evaluation import EvaluationRequest
+    from kernelwright.agent.evaluation.evaluation_site import EvaluationRequest
     from kernelwright.agent.setup.judge_setup import remote_site
     from kernelwright.agent.setup.problem_lookup import GPU_SIZED, are_meant_for_gpus, one_problem
     from kernelwright.evaluator import evaluate as evaluate_here
@@ -84,14 +84,9 @@ def evaluate(
     raise did_pass(evaluation.status == "PASSED")
 
 
-def read_candidate(name: str, backend: str | None, device: str) -> Candidate:
-    """The candidate in a file, or on standard input for `-`.
-
-    Raises:
-        UsageError: unreadable, too large, or not text.
-        ConfigError: unknown backend.
-    """
-    from kernelwright.evaluator import Candidate, find_backend, guess_backend
+def read_candidate(name: str, backend: str | None, device: str) -> kw.Candidate:
+    """The candidate in a file, or on standard input for `-`; raises UsageError or ConfigError."""
+    from kernelwright.evaluator import find_backend, guess_backend
 
     data = sys.stdin.buffer.read(MAX_CANDIDATE_BYTES + 1) if name == "-" else _read_bytes(Path(name))
     if len(data) > MAX_CANDIDATE_BYTES:
@@ -102,7 +97,7 @@ def read_candidate(name: str, backend: str | None, device: str) -> Candidate:
         raise UsageError(f"candidate {name} is not UTF-8 text: byte {error.start} is invalid") from None
     plain = "cuda" if device.startswith("cuda") else "cpp"
     chosen = find_backend(backend or guess_backend(source) or plain)
-    return Candidate(source=source, backend=chosen.name)
+    return kw.Candidate(source=source, backend=chosen.name)
 
 
 def _read_bytes(path: Path) -> bytes:
@@ -116,7 +111,7 @@ def _read_bytes(path: Path) -> bytes:
 @contextmanager
 def _watched(name: str) -> Iterator[EvaluationHooks]:
     """Show whoever watches where an evaluation is."""
-    from kernelwright.agent.evaluation import EvaluationHooks
+    from kernelwright.agent.evaluation.evaluation_site import EvaluationHooks
 
     if not is_watched():
         yield EvaluationHooks()

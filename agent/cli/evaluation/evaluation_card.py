@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import kernelwright as kw
 from kernelwright.agent.cli.evaluation.policy import EXCERPT_LINES
 from kernelwright.agent.cli.terminal.console import colour, line, plain
 
@@ -12,10 +13,8 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from kernelwright.evaluator import Evaluation
 
-
-def card(evaluation: Evaluation) -> RenderableType:
+def card(evaluation: kw.Evaluation) -> RenderableType:
     """A compact panel."""
     from rich.box import ROUNDED
     from rich.console import Group
@@ -42,7 +41,7 @@ def card(evaluation: Evaluation) -> RenderableType:
     )
 
 
-def _excerpts(evaluation: Evaluation) -> Iterator[str]:
+def _excerpts(evaluation: kw.Evaluation) -> Iterator[str]:
     for build in evaluation.builds:
         lines = [
             said for said in build.log.splitlines() if said.strip() and said.strip() not in evaluation.detail

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+import kernelwright as kw
 from kernelwright.agent.cli.terminal import completion, options
 from kernelwright.agent.cli.terminal.console import line, out, print_json
 from kernelwright.agent.cli.terminal.failures import ExitCode, did_pass, say, say_once
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
 
     from kernelwright.agent.archive.reproduction import Reproduction
     from kernelwright.agent.runner.reevaluation import Decide, ReevaluationJob
-    from kernelwright.agent.setup.run_settings import RunSettings
-    from kernelwright.agent.workspace import Kernel, Workspace
 
 Kernels = Annotated[
     options.Names,
@@ -71,9 +70,8 @@ def verify(
     from kernelwright.agent.archive.reproduction import compare
     from kernelwright.agent.records.score_policy import exclusion_reason
     from kernelwright.agent.runner.reevaluation import ReevaluationJob
-    from kernelwright.agent.workspace import Workspace
 
-    place = Workspace(workspace)
+    place = kw.Workspace(workspace)
     chosen, broken = _chosen(place, kernels)
 
     def save(job: ReevaluationJob, found: Reproduction) -> None:
@@ -81,7 +79,7 @@ def verify(
         if keep and after is not None and after.status == "PASSED" and not exclusion_reason(after):
             place.keep(job.kernel.source, after, job.kernel.record.provenance)
 
-    config = given.evaluation()
+    config = given.run_settings().evaluation
     jobs = [
         ReevaluationJob(kernel, kernel.score, config.on_terms_of(kernel.score.config)) for kernel in chosen
     ]
@@ -117,9 +115,8 @@ def rescore(
     from kernelwright.agent.archive.reproduction import rescore as decide
     from kernelwright.agent.runner.reevaluation import rescoring
     from kernelwright.agent.setup.preparation import keeping
-    from kernelwright.agent.workspace import Workspace
 
-    place = Workspace(workspace)
+    place = kw.Workspace(workspace)
     chosen, broken = _chosen(place, kernels)
 
     def save(job: ReevaluationJob, found: Reproduction) -> None:
@@ -131,20 +128,18 @@ def rescore(
         elif found.outcome in (ReproductionOutcome.RESCORED, ReproductionOutcome.SLOWER):
             place.replace_scores(job.kernel, after)
 
-    jobs = rescoring(chosen, keeping(given.evaluation()), frozenset(given.flags))
+    jobs = rescoring(chosen, keeping(given.run_settings().evaluation), frozenset(given.flags))
     library = _Library(
         *("rescore", place, jobs, broken, problem or ["all"], workers, results, cache, given.run_settings())
     )
     raise library.evaluate(decide, save, json=json)
 
 
-def _chosen(place: Workspace, names: Sequence[str] | None) -> tuple[list[Kernel], list[Reproduction]]:
+def _chosen(place: kw.Workspace, names: Sequence[str] | None) -> tuple[list[kw.Kernel], list[Reproduction]]:
     """The kernels to evaluate, and reports of those that are damaged."""
-    from kernelwright.agent.archive import ArchiveError
     from kernelwright.agent.archive.reproduction import damaged
-    from kernelwright.agent.workspace import UnknownKernel
 
-    found: list[Kernel] = []
+    found: list[kw.Kernel] = []
     broken: list[Reproduction] = []
     if not names:
         found += place.kernels(
@@ -153,9 +148,9 @@ def _chosen(place: Workspace, names: Sequence[str] | None) -> tuple[list[Kernel]
     for name in names or ():
         try:
             found.append(place.kernel(name))
-        except UnknownKernel:
+        except kw.UnknownKernel:
             raise
-        except ArchiveError as error:
+        except kw.ArchiveError as error:
             broken.append(damaged(name, str(error)))
     return found, broken
 
@@ -165,14 +160,14 @@ class _Library:
     """Saved kernels to evaluate again, and where."""
 
     command: str
-    place: Workspace
+    place: kw.Workspace
     jobs: list[ReevaluationJob]
     broken: list[Reproduction]
     problems: list[str]
     workers: int | None
     results: Path | None
     cache: Path | None
-    settings: RunSettings
+    settings: kw.RunSettings
 
     def evaluate(
         self, decide: Decide, save: Callable[[ReevaluationJob, Reproduction], None], *, json: bool

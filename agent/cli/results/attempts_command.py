@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+import kernelwright as kw
 from kernelwright.agent.cli.evaluation.evaluation_card import card
 from kernelwright.agent.cli.terminal import completion, console, options
 from kernelwright.agent.cli.terminal.failures import say_once
 from kernelwright.agent.setup.usage_error import UsageError
 
 if TYPE_CHECKING:
-    from kernelwright.agent.archive import Archive
     from kernelwright.agent.records.attempt_log import Attempt
 
 app = typer.Typer(no_args_is_help=True, help="List and show attempts, failed ones included.")
@@ -36,9 +36,7 @@ def list_attempts(
     json: options.Json = False,
 ) -> None:
     """List attempts in the order they were made, a table for each policy of their scores."""
-    from kernelwright.agent.workspace import Workspace
-
-    archive = Workspace(workspace).archive(say_once())
+    archive = kw.Workspace(workspace).archive(say_once())
     wanted = [name.upper() for name in status or ()]
     found = [
         attempt
@@ -56,7 +54,7 @@ def list_attempts(
         _print_tables(archive, found)
 
 
-def _print_tables(archive: Archive, found: Sequence[Attempt]) -> None:
+def _print_tables(archive: kw.Archive, found: Sequence[Attempt]) -> None:
     from kernelwright.agent.leaderboard.rows import settled_policies
 
     # What reached no device counts for the machine of its run, which other attempts of it may tell.
@@ -86,9 +84,8 @@ def show_attempt(
 ) -> None:
     """Show an attempt: conversation, code, evaluation, compiler's log, and the feedback a model gets."""
     from kernelwright.agent.prompting.prompts import TemplatePrompts, installed_prompts
-    from kernelwright.agent.workspace import Workspace
 
-    archive = Workspace(workspace).archive(say_once())
+    archive = kw.Workspace(workspace).archive(say_once())
     found = find_attempt(archive, attempt)
     code, evaluation = archive.code(found), archive.evaluation(found)
     said = conversation(archive, found)
@@ -112,12 +109,8 @@ def show_attempt(
     console.print_lines((label, value) for label, value in summary.items() if value not in (None, ""))
 
 
-def find_attempt(archive: Archive, name: str) -> Attempt:
-    """The attempt that an id or a unique prefix of one names.
-
-    Raises:
-        UsageError: none, or more than one.
-    """
+def find_attempt(archive: kw.Archive, name: str) -> Attempt:
+    """The attempt that an id or a unique prefix of one names; raises UsageError for none or several."""
     found = [attempt for attempt in archive.attempts() if attempt.id.startswith(name)]
     if len(found) == 1:
         return found[0]
@@ -126,12 +119,8 @@ def find_attempt(archive: Archive, name: str) -> Attempt:
     raise UsageError(f"no attempt {name!r} below {archive.folder}; `kernelwright attempts list` lists them")
 
 
-def conversation(archive: Archive, attempt: Attempt) -> list[dict[str, str]]:
-    """The messages of an attempt, its reply last, with thoughts in `reasoning`.
-
-    Raises:
-        ArchiveError: a text of it is missing or damaged.
-    """
+def conversation(archive: kw.Archive, attempt: Attempt) -> list[dict[str, str]]:
+    """The messages of an attempt, its reply last, with thoughts in `reasoning`; raises ArchiveError."""
     line = attempt.completion
     thoughts = archive.reasoning(line)
     reply = {"role": "assistant", "content": archive.reply(line)} | (

@@ -7,13 +7,13 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Final
 
+import kernelwright as kw
 from kernelwright.agent.cli.terminal import completion, console, options
 from kernelwright.agent.cli.terminal.failures import did_pass, say_once
 from kernelwright.agent.cli.terminal.options import SettingOption
-from kernelwright.agent.setup.usage_error import UsageError
+from kernelwright.agent.setup.usage_error import UsageError, validated
 
 if TYPE_CHECKING:
-    from kernelwright.agent.archive import Archive
     from kernelwright.agent.datasets import Exported, Exporter
     from kernelwright.evaluator import Record
 
@@ -88,10 +88,9 @@ def export(
     repeated. Exit status 1 means that no attempt gave a row.
     """
     from kernelwright.agent.datasets import find_exporter
-    from kernelwright.agent.workspace import Workspace
 
     exporter = find_exporter(format)
-    archive = Workspace(workspace).archive(say_once())
+    archive = kw.Workspace(workspace).archive(say_once())
     settings = _settings(exporter, given, archive)
     exported = exporter.write(archive, out, settings)
     if json:
@@ -101,12 +100,8 @@ def export(
     raise did_pass(bool(exported.rows))
 
 
-def _settings(exporter: Exporter, given: options.Given, archive: Archive) -> Record:
+def _settings(exporter: Exporter, given: options.Given, archive: kw.Archive) -> Record:
     """The settings of a format; an option that it would ignore is refused."""
-    from pydantic import ValidationError
-
-    from kernelwright.agent.setup.usage_error import explain
-
     fields = exporter.settings.model_fields
     values = given.values.get("export", {})
     filters = values.get("filters", {})
@@ -119,10 +114,8 @@ def _settings(exporter: Exporter, given: options.Given, archive: Archive) -> Rec
     if ignored:
         raise UsageError(f"export {exporter.name} has no {', '.join(ignored)}; leave that out")
     every = {**values, "filters": {**filters, "runs": runs}, "runs": runs}
-    try:
-        return exporter.settings.model_validate({name: every[name] for name in every if name in fields})
-    except ValidationError as error:
-        raise UsageError(explain(error, exporter.settings, prefix="export", names=given.flags)) from None
+    known = {name: every[name] for name in every if name in fields}
+    return validated(exporter.settings, known, prefix="export", names=given.flags)
 
 
 def _summary(exporter: Exporter, exported: Exported) -> dict[str, object]:

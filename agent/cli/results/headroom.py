@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
+import kernelwright as kw
 from kernelwright.agent.cli.evaluation.check import fitting
 from kernelwright.agent.cli.terminal import options
 from kernelwright.agent.cli.terminal.console import note_place, print_json, print_table
@@ -14,8 +15,6 @@ from kernelwright.agent.records.durations import milliseconds
 
 if TYPE_CHECKING:
     from kernelwright.agent.records.headroom import Headroom
-    from kernelwright.agent.workspace import Kernel
-    from kernelwright.evaluator import EvaluationConfig, Evaluator, Problem
 
 STORED: Final = Path("generated") / "headroom.jsonl"
 """Where a workspace keeps the table."""
@@ -42,12 +41,12 @@ def headroom(
     """
     from kernelwright.agent.records.headroom import read_headroom, store_headroom
     from kernelwright.agent.setup.problem_lookup import read_problems
-    from kernelwright.evaluator import Evaluator, Sanitize
+    from kernelwright.evaluator import Sanitize
 
-    config = given.evaluation().model_copy(update={"sanitize": Sanitize.OFF})
+    config = given.run_settings().evaluation.model_copy(update={"sanitize": Sanitize.OFF})
     problems, path = read_problems(names or ["all"]), workspace / STORED
     found: list[Headroom] = []
-    with Evaluator(cache=cache) as evaluator:
+    with kw.Evaluator(cache=cache) as evaluator:
         known = {} if again else {one.key: one for one in read_headroom(path)}
         for number, problem in enumerate(problems, 1):
             wanted = fitting(problem, config)
@@ -66,31 +65,32 @@ def headroom(
     raise did_pass(not any(one.trouble for one in found))
 
 
-def _backend(config: EvaluationConfig) -> str:
+def _backend(config: kw.EvaluationConfig) -> str:
     from kernelwright.evaluator import gpus
 
     on_gpu = config.device.startswith("cuda") or (config.device == "auto" and bool(gpus()))
     return "cuda" if on_gpu else "cpp"
 
 
-def _device_name(config: EvaluationConfig) -> str:
+def _device_name(config: kw.EvaluationConfig) -> str:
     from kernelwright.evaluator import cpu_name, gpus, resolve_devices
 
     device = resolve_devices(config.device, _backend(config))[0]
     return cpu_name() if device == "cpu" else gpus()[int(device.partition(":")[2])].name
 
 
-def _measured(evaluator: Evaluator, problem: Problem, config: EvaluationConfig) -> Headroom:
+def _measured(evaluator: kw.Evaluator, problem: kw.Problem, config: kw.EvaluationConfig) -> Headroom:
     """Evaluate the reference as a candidate for itself."""
     from kernelwright.agent.records.headroom import Headroom, headroom_of
-    from kernelwright.evaluator import Candidate, EvaluatorError, MachineError
 
     source = f"{problem.source}\n\n\nclass ModelNew(Model):\n    pass\n"
     try:
-        evaluation = evaluator.evaluate(problem, Candidate(source=source, backend=_backend(config)), config)
-    except MachineError:
+        evaluation = evaluator.evaluate(
+            problem, kw.Candidate(source=source, backend=_backend(config)), config
+        )
+    except kw.MachineError:
         raise
-    except EvaluatorError as error:
+    except kw.EvaluatorError as error:
         return Headroom(
             problem=problem.id,
             problem_sha=problem.sha,
@@ -102,9 +102,7 @@ def _measured(evaluator: Evaluator, problem: Problem, config: EvaluationConfig) 
 
 
 def _print(found: Iterable[Headroom], workspace: Path) -> None:
-    from kernelwright.agent.workspace import Workspace
-
-    kernels = list(Workspace(workspace).kernels(lambda _, error: say(f"left out: {error}")))
+    kernels = list(kw.Workspace(workspace).kernels(lambda _, error: say(f"left out: {error}")))
     rows: list[tuple[str, ...]] = []
     styles: list[str] = []
     for one in sorted(found, key=lambda one: (one.factor is None, -(one.factor or 0.0))):
@@ -119,7 +117,7 @@ def _print(found: Iterable[Headroom], workspace: Path) -> None:
     print_table("problem >eager >compile >roofline >headroom best_saved_kernel", rows, styles)
 
 
-def _best(one: Headroom, kernels: Iterable[Kernel]) -> str:
+def _best(one: Headroom, kernels: Iterable[kw.Kernel]) -> str:
     """The fastest saved kernel of the same task on the same hardware, against the same baselines."""
     from kernelwright.agent.records.score_policy import fit_speedup, policy_of
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Final
 
+import kernelwright as kw
 from kernelwright.agent.cli.evaluation.evaluate import Backend
 from kernelwright.agent.cli.results.attempts_command import attempt_summary
 from kernelwright.agent.cli.runs.run_options import watching
@@ -16,10 +16,8 @@ from kernelwright.agent.cli.terminal.console import colour, print_json, print_li
 from kernelwright.agent.cli.terminal.failures import did_pass, say
 
 if TYPE_CHECKING:
-    from kernelwright.agent.archive import Archive
     from kernelwright.agent.interop.imports.reply_recorder import RecordedReply
     from kernelwright.agent.records.attempt_log import Attempt
-    from kernelwright.evaluator import Status
 
 MOST_NAMED: Final = 5
 """Parts of files left out that are named one by one."""
@@ -62,7 +60,6 @@ def import_files(
     from kernelwright.agent.setup.preparation import RunPlace, keeping
     from kernelwright.agent.setup.problem_lookup import read_problems
     from kernelwright.agent.setup.run_batch import evaluate_recorded
-    from kernelwright.agent.workspace import Workspace
     from kernelwright.evaluator import find_backend
 
     settings = given.run_settings()
@@ -70,7 +67,7 @@ def import_files(
         find_backend(backend)
     skipped: list[str] = []
     replies = [reply for file in files for reply in read_replies(file, skipped.append)]
-    archive = Workspace(workspace).archive()
+    archive = kw.Workspace(workspace).archive()
     source = ReplyDefaults(
         problems={problem.id: problem for problem in read_problems(problem or ["all"])},
         backend=backend,
@@ -86,64 +83,54 @@ def import_files(
         if evaluate and any(entry.match for entry in taken):
             evaluate_recorded(RunPlace(workspace, cache), log, settings, watch)
     attempts = {attempt.id: attempt for attempt in archive.attempts(log.run)}
-    rows = [ImportedRow(entry, attempts[entry.key.attempt]) for entry in taken]
+    rows = [(entry, attempts[entry.key.attempt]) for entry in taken]
     if json:
-        print_json([row.summary() for row in rows])
+        print_json([_summary(*row) for row in rows])
     else:
         _print_rows(rows, archive)
-    raise did_pass(any(row.is_good(evaluated=evaluate) for row in rows))
+    is_good = [attempt.passed if evaluate else bool(entry.extraction.code) for entry, attempt in rows]
+    raise did_pass(any(is_good))
 
 
-@dataclass(frozen=True, slots=True)
-class ImportedRow:
-    """A reply and its outcome."""
-
-    taken: RecordedReply
-    attempt: Attempt
-
-    @property
-    def status(self) -> Status | None:
-        """Status of the evaluation or extraction; None while it waits to be evaluated."""
-        return self.attempt.status or self.taken.extraction.status
-
-    def is_good(self, *, evaluated: bool) -> bool:
-        """Return whether it passed, or, when nothing was evaluated, held code."""
-        return self.attempt.passed if evaluated else bool(self.taken.extraction.code)
-
-    def summary(self) -> dict[str, object]:
-        """As plain values."""
-        line, extraction = self.attempt.completion, self.taken.extraction
-        return {
-            "origin": line.origin,
-            **attempt_summary(self.attempt),
-            "matched_by": self.taken.match.how if self.taken.match else None,
-            "generated_at": self.taken.reply.generated_at,
-            "completion_tokens": line.usage.completion_tokens,
-            "outcome": extraction.outcome,
-            "rule": extraction.rule,
-            "notes": extraction.notes,
-            "code": extraction.code or None,
-            "status": self.status,
-        }
+def _status(taken: RecordedReply, attempt: Attempt) -> kw.Status | None:
+    """Status of the evaluation or extraction; None while it waits to be evaluated."""
+    return attempt.status or taken.extraction.status
 
 
-def _print_rows(rows: Sequence[ImportedRow], archive: Archive) -> None:
+def _summary(taken: RecordedReply, attempt: Attempt) -> dict[str, object]:
+    line, extraction = attempt.completion, taken.extraction
+    return {
+        "origin": line.origin,
+        **attempt_summary(attempt),
+        "matched_by": taken.match.how if taken.match else None,
+        "generated_at": taken.reply.generated_at,
+        "completion_tokens": line.usage.completion_tokens,
+        "outcome": extraction.outcome,
+        "rule": extraction.rule,
+        "notes": extraction.notes,
+        "code": extraction.code or None,
+        "status": _status(taken, attempt),
+    }
+
+
+def _print_rows(rows: Sequence[tuple[RecordedReply, Attempt]], archive: kw.Archive) -> None:
+    statuses = [_status(*row) for row in rows]
     print_table(
         "file outcome by problem model",
         [
             (
-                _place(row.attempt.completion.origin),
-                row.status or row.taken.extraction.outcome,
-                row.taken.extraction.rule,
-                _problem(row),
-                row.attempt.key.model,
+                _place(attempt.completion.origin),
+                status or taken.extraction.outcome,
+                taken.extraction.rule,
+                _problem(taken),
+                attempt.key.model,
             )
-            for row in rows
+            for status, (taken, attempt) in zip(statuses, rows, strict=True)
         ],
-        [colour(row.status) if row.status else "" for row in rows],
+        [colour(status) if status else "" for status in statuses],
     )
-    run = rows[0].attempt.key.run
-    if any(row.attempt.status is None and row.taken.match for row in rows):
+    run = rows[0][1].key.run
+    if any(attempt.status is None and taken.match for taken, attempt in rows):
         resume = f"kernelwright run --resume {run} --workspace {quote(str(archive.folder.parent))}"
         print_lines([("evaluate", resume)])
     print_lines([("log", (archive.folder / run).resolve())])
@@ -162,8 +149,8 @@ def _say_skipped(skipped: Sequence[str]) -> None:
         say(f"left out: {len(skipped) - MOST_NAMED} more; {len(skipped)} in all")
 
 
-def _problem(row: ImportedRow) -> str:
-    match, called = row.taken.match, row.taken.reply.problem
+def _problem(taken: RecordedReply) -> str:
+    match, called = taken.match, taken.reply.problem
     if match is None:
         return f"{called}: not among the problems; --problem FILE" if called else "not said; --problem FILE"
     if match.how == "asked":

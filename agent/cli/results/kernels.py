@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+import kernelwright as kw
 from kernelwright.agent.cli.evaluation.evaluation_card import card
 from kernelwright.agent.cli.results.attempts_command import conversation, print_conversation
 from kernelwright.agent.cli.results.runs import Yes, confirm
@@ -15,10 +16,6 @@ from kernelwright.agent.cli.terminal import completion, console, options
 from kernelwright.agent.cli.terminal.console import line
 from kernelwright.agent.cli.terminal.failures import say, say_once
 from kernelwright.agent.records.durations import milliseconds
-
-if TYPE_CHECKING:
-    from kernelwright.agent.archive import Archive
-    from kernelwright.agent.workspace import Kernel
 
 app = typer.Typer(no_args_is_help=True, help="List, show and remove saved kernels.")
 
@@ -43,11 +40,10 @@ def list_kernels(
 ) -> None:
     """List saved kernels, a table for each policy of their scores, fastest first within a problem."""
     from kernelwright.agent.records.score_policy import fit_speedup, policy_of
-    from kernelwright.agent.workspace import Workspace
 
     kernels = [
         kernel
-        for kernel in Workspace(workspace).kernels(lambda _, error: say(f"left out: {error}"))
+        for kernel in kw.Workspace(workspace).kernels(lambda _, error: say(f"left out: {error}"))
         if (not problem or any(part in kernel.record.problem for part in problem))
         and (not backend or kernel.record.backend in backend)
         and (not model or kernel.record.provenance.model in model)
@@ -68,14 +64,11 @@ def list_kernels(
 @app.command("show")
 def show(kernel: KernelName, workspace: options.Workspace = Path(), json: options.Json = False) -> None:
     """Show a saved kernel: its conversation, its source, its score and where it came from."""
-    from kernelwright.agent.archive import ArchiveError
-    from kernelwright.agent.workspace import Workspace
-
-    place = Workspace(workspace)
+    place = kw.Workspace(workspace)
     saved = place.kernel(kernel)
     try:
         said, trouble = _conversation(place.archive(say_once()), saved), ""
-    except ArchiveError as error:
+    except kw.ArchiveError as error:
         said, trouble = None, str(error)
     if json:
         whole = {"source": saved.source, "record": saved.record, "conversation": said}
@@ -99,28 +92,24 @@ def show(kernel: KernelName, workspace: options.Workspace = Path(), json: option
 @app.command("rm")
 def remove_kernels(kernels: KernelNames, workspace: options.Workspace = Path(), yes: Yes = False) -> None:
     """Remove saved kernels with all their scores; runs that made them stay."""
-    from kernelwright.agent.workspace import Workspace
-
-    place = Workspace(workspace)
+    place = kw.Workspace(workspace)
     for kernel in [place.kernel(name) for name in dict.fromkeys(kernels)]:
         if confirm(f"kernel {kernel.id} of {kernel.record.problem}", kernel.folder, yes):
             shutil.rmtree(kernel.folder)
             say(f"removed kernel {kernel.id}")
 
 
-def _conversation(archive: Archive, kernel: Kernel) -> list[dict[str, str]]:
-    from kernelwright.agent.archive import ArchiveError
-
+def _conversation(archive: kw.Archive, kernel: kw.Kernel) -> list[dict[str, str]]:
     made = kernel.record.provenance
     if made.run is None or made.run not in archive.runs():
-        raise ArchiveError(f"its run {made.run or ''} is not here".replace("  ", " "))
+        raise kw.ArchiveError(f"its run {made.run or ''} is not here".replace("  ", " "))
     found = next((attempt for attempt in archive.attempts(made.run) if attempt.id == made.attempt), None)
     if found is None:
-        raise ArchiveError(f"run {made.run} holds no attempt {made.attempt}")
+        raise kw.ArchiveError(f"run {made.run} holds no attempt {made.attempt}")
     return conversation(archive, found)
 
 
-def _row(kernel: Kernel) -> list[str]:
+def _row(kernel: kw.Kernel) -> list[str]:
     from kernelwright.agent.records.score_policy import exclusion_reason
 
     best, record, told = kernel.score, kernel.record, ["-"] * 4
@@ -131,7 +120,7 @@ def _row(kernel: Kernel) -> list[str]:
     return [kernel.id, record.problem, record.backend, *told, record.provenance.model or "-"]
 
 
-def _summary(kernel: Kernel) -> dict[str, object]:
+def _summary(kernel: kw.Kernel) -> dict[str, object]:
     from kernelwright.agent.records.score_policy import exclusion_reason, fit_speedup, policy_of
 
     best = kernel.score

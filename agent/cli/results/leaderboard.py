@@ -9,6 +9,7 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 
+import kernelwright as kw
 from kernelwright.agent.cli.terminal import options
 from kernelwright.agent.cli.terminal.console import out, print_json
 from kernelwright.agent.cli.terminal.failures import say_once
@@ -17,10 +18,8 @@ from kernelwright.agent.setup.usage_error import UsageError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kernelwright.agent.archive import Archive
     from kernelwright.agent.leaderboard.run_comparison import MeasureAgain
     from kernelwright.agent.records.attempt_view import AttemptView
-    from kernelwright.evaluator import Evaluator
 
 
 def leaderboard(
@@ -54,8 +53,6 @@ def leaderboard(
 
     With --html, --compare names the runs that the page shows side by side first.
     """
-    from kernelwright.agent.workspace import Workspace
-
     given = {"--json": json, "--csv": csv, "--html": html is not None}
     named = [name for name, is_given in given.items() if is_given]
     if len(named) > 1:
@@ -66,7 +63,7 @@ def leaderboard(
         raise UsageError(f"{'--again' if again else '--all-attempts'} needs --compare RUN_A RUN_B")
     if not workspace.is_dir():
         raise UsageError(f"there is no workspace {workspace}; --workspace names a folder with runs/")
-    archive = Workspace(workspace).archive(say_once())
+    archive = kw.Workspace(workspace).archive(say_once())
     if html is not None:
         _write_page(archive, html, run, compare)
     elif compare is not None:
@@ -75,10 +72,10 @@ def leaderboard(
         _rank(archive, archive.find(run) if run is not None else None, json=json, csv=csv)
 
 
-def _rank(archive: Archive, run: str | None, *, json: bool, csv: bool) -> None:
-    from kernelwright.agent.leaderboard import board, render, to_csv, to_json
+def _rank(archive: kw.Archive, run: str | None, *, json: bool, csv: bool) -> None:
+    from kernelwright.agent.leaderboard import render, to_csv, to_json
 
-    standing = board(archive.attempts(run))
+    standing = kw.board(archive.attempts(run))
     if json:
         print(to_json(standing))
     elif csv:
@@ -91,7 +88,7 @@ def _rank(archive: Archive, run: str | None, *, json: bool, csv: bool) -> None:
         out().print(f"no attempts below {archive.folder.resolve()}; `kernelwright run` makes some")
 
 
-def _print_waiting(archive: Archive, runs: Sequence[str]) -> None:
+def _print_waiting(archive: kw.Archive, runs: Sequence[str]) -> None:
     for run in runs:
         count = sum(attempt.evaluation is None for attempt in archive.attempts(run))
         if count:
@@ -99,14 +96,15 @@ def _print_waiting(archive: Archive, runs: Sequence[str]) -> None:
             out().print(f"{count} replies wait to be evaluated: {goes_on}", soft_wrap=True)
 
 
-def _compare(archive: Archive, runs: tuple[str, str], *, json: bool, all_attempts: bool, again: bool) -> None:
+def _compare(
+    archive: kw.Archive, runs: tuple[str, str], *, json: bool, all_attempts: bool, again: bool
+) -> None:
     from kernelwright.agent.leaderboard import compare_runs, render_comparison
     from kernelwright.agent.leaderboard.rows import read_rows
-    from kernelwright.evaluator import Evaluator
 
     pair = _two_runs(archive, runs)
     rows = read_rows(attempt for run in pair for attempt in archive.attempts(run)).evaluated
-    with Evaluator() if again else nullcontext() as evaluator:
+    with kw.Evaluator() if again else nullcontext() as evaluator:
         measurer = _measurer(archive, evaluator) if evaluator else None
         compared = compare_runs(rows, *pair, equal_attempts=not all_attempts, again=measurer)
     if json:
@@ -115,20 +113,18 @@ def _compare(archive: Archive, runs: tuple[str, str], *, json: bool, all_attempt
         out().print(render_comparison(compared))
 
 
-def _measurer(archive: Archive, evaluator: Evaluator) -> MeasureAgain:
+def _measurer(archive: kw.Archive, evaluator: kw.Evaluator) -> MeasureAgain:
     """Evaluates an attempt's kernel on the terms of its score."""
-    from kernelwright.agent.archive import ArchiveError
     from kernelwright.agent.records.score_policy import exclusion_reason, policy_of
-    from kernelwright.evaluator import Candidate, EvaluationConfig
 
     def again(row: AttemptView) -> AttemptView:
         attempt = next((one for one in archive.attempts(row.run) if one.id == row.attempt), None)
         before = archive.evaluation(attempt) if attempt else None
         source = archive.code(attempt) if attempt else None
         if before is None or source is None:
-            raise ArchiveError(f"attempt {row.attempt} of run {row.run} is not whole")
-        candidate = Candidate(source=source, backend=row.backend)
-        config = EvaluationConfig().on_terms_of(before.config)
+            raise kw.ArchiveError(f"attempt {row.attempt} of run {row.run} is not whole")
+        candidate = kw.Candidate(source=source, backend=row.backend)
+        config = kw.EvaluationConfig().on_terms_of(before.config)
         after = evaluator.evaluate(archive.problems(row.run)[row.problem], candidate, config)
         measured = None if after.status != "PASSED" else after.measurement
         return replace(
@@ -144,7 +140,7 @@ def _measurer(archive: Archive, evaluator: Evaluator) -> MeasureAgain:
     return again
 
 
-def _write_page(archive: Archive, file: Path, run: str | None, compare: tuple[str, str] | None) -> None:
+def _write_page(archive: kw.Archive, file: Path, run: str | None, compare: tuple[str, str] | None) -> None:
     from kernelwright.agent.leaderboard.html import write_pages
 
     if file.is_dir():
@@ -168,7 +164,7 @@ def _write_page(archive: Archive, file: Path, run: str | None, compare: tuple[st
         out().print(f"{written.texts_left_out:,} texts had no room; the page says where each lies")
 
 
-def _two_runs(archive: Archive, names: tuple[str, str]) -> tuple[str, str]:
+def _two_runs(archive: kw.Archive, names: tuple[str, str]) -> tuple[str, str]:
     before, after = map(archive.find, names)
     if before == after:
         raise UsageError(f"--compare: {names[0]!r} and {names[1]!r} are the same run, {before}")

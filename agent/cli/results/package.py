@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+import kernelwright as kw
 from kernelwright.agent.cli.results.kernels import KernelNames
 from kernelwright.agent.cli.terminal import options
 
@@ -22,9 +23,8 @@ def package(
     from kernelwright.agent.cli.terminal.console import out as console
     from kernelwright.agent.interop.package_writer import write_package
     from kernelwright.agent.setup.problem_lookup import find_references
-    from kernelwright.agent.workspace import Workspace
 
-    place = Workspace(workspace)
+    place = kw.Workspace(workspace)
     chosen = [place.kernel(kernel) for kernel in kernels]
     references = find_references(place.archive(), chosen, problem or ["all"])
     for made in write_package(chosen, references, name, out):

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 import typer
 
+import kernelwright as kw
 from kernelwright.agent.cli.evaluation.check import check
 from kernelwright.agent.cli.results.headroom import headroom
 from kernelwright.agent.cli.terminal import options
 from kernelwright.agent.cli.terminal.console import print_json, print_source, print_table
-
-if TYPE_CHECKING:
-    from kernelwright.evaluator import Problem
 
 app = typer.Typer(no_args_is_help=True, help="List, show, check and measure reference problems.")
 
@@ -47,16 +44,16 @@ app.command("check")(check)
 app.command("headroom")(headroom)
 
 
-def _natural(problem: Problem) -> list[tuple[int, str]]:
+def _natural(problem: kw.Problem) -> list[tuple[int, str]]:
     # 2_relu comes before 10_gelu.
     return [(int(digits or 0), text) for digits, text in re.findall(r"(\d*)(\D*)", problem.id)]
 
 
-def _summary(problem: Problem) -> dict[str, object]:
+def _summary(problem: kw.Problem) -> dict[str, object]:
     return {"id": problem.id, "sha": problem.sha, "shapes": problem.shapes, "about": _about(problem)}
 
 
-def _about(problem: Problem) -> str:
+def _about(problem: kw.Problem) -> str:
     import ast
 
     from kernelwright.evaluator import parse_python

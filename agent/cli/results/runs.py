@@ -7,17 +7,15 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+import kernelwright as kw
 from kernelwright.agent.cli.terminal import completion, options
 from kernelwright.agent.cli.terminal.console import line, out, plain, print_json, print_lines, print_table
 from kernelwright.agent.cli.terminal.failures import say, say_once
 from kernelwright.agent.setup.usage_error import UsageError
-
-if TYPE_CHECKING:
-    from kernelwright.agent.archive import Archive
 
 app = typer.Typer(no_args_is_help=True, help="List, show and remove runs.")
 
@@ -34,9 +32,7 @@ Yes = Annotated[bool, options.option("Remove without asking.", "--yes", "-y", me
 @app.command("list")
 def list_runs(workspace: options.Workspace = Path(), json: options.Json = False) -> None:
     """List runs, oldest first."""
-    from kernelwright.agent.workspace import Workspace
-
-    archive = Workspace(workspace).archive(say_once())
+    archive = kw.Workspace(workspace).archive(say_once())
     runs = [summary for run in archive.runs() if (summary := _summary(archive, run))]
     if json:
         print_json(runs)
@@ -51,14 +47,11 @@ def list_runs(workspace: options.Workspace = Path(), json: options.Json = False)
 @app.command("show")
 def show_run(run: RunName, workspace: options.Workspace = Path(), json: options.Json = False) -> None:
     """Show a run: its settings, how its attempts ended, what it cost, and the command that resumes it."""
-    from kernelwright.agent.archive import ArchiveError
-    from kernelwright.agent.workspace import Workspace
-
-    archive = Workspace(workspace).archive(say_once())
+    archive = kw.Workspace(workspace).archive(say_once())
     found = archive.find(run)
     summary = _summary(archive, found)
     if summary is None:
-        raise ArchiveError(f"the log of run {found} is damaged")
+        raise kw.ArchiveError(f"the log of run {found} is damaged")
     settings = archive.text(found, archive.started(found).settings)
     if json:
         print_json({**summary, "settings": settings})
@@ -78,9 +71,8 @@ def show_run(run: RunName, workspace: options.Workspace = Path(), json: options.
 def remove_runs(runs: RunNames, workspace: options.Workspace = Path(), yes: Yes = False) -> None:
     """Remove runs: their logs, replies and evaluations. Saved kernels stay, without their conversations."""
     from kernelwright.agent.archive.log import LogFile
-    from kernelwright.agent.workspace import Workspace
 
-    archive = Workspace(workspace).archive(lambda _: None)
+    archive = kw.Workspace(workspace).archive(lambda _: None)
     for run in dict.fromkeys(map(archive.find, runs)):
         if confirm(f"run {run}", archive.folder / run, yes):
             LogFile(archive.log_path(run)).close()  # refuses a run that another process works on
@@ -108,8 +100,7 @@ def megabytes(size: int) -> str:
     return f"{size / 1e6:,.1f} MB"
 
 
-def _summary(archive: Archive, run: str) -> dict[str, object] | None:
-    from kernelwright.agent.archive import ArchiveError
+def _summary(archive: kw.Archive, run: str) -> dict[str, object] | None:
     from kernelwright.agent.records.attempt_log import RunFinished, RunStarted
     from kernelwright.agent.runner import read_plan
 
@@ -117,7 +108,7 @@ def _summary(archive: Archive, run: str) -> dict[str, object] | None:
         plan = read_plan(archive, run)
         lines = [line for line in archive.lines(run) if isinstance(line, (RunStarted, RunFinished))]
         attempts = list(archive.attempts(run))
-    except ArchiveError as error:
+    except kw.ArchiveError as error:
         say(f"left out: run {run}: {error}")
         return None
     costs = [attempt.completion.cost_usd for attempt in attempts]

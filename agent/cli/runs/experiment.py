@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+import kernelwright as kw
 from kernelwright.agent.cli.runs import run_options as shared
 from kernelwright.agent.cli.terminal import completion, options
 from kernelwright.agent.cli.terminal.console import out, print_json, print_lines, print_policy_tables
@@ -17,7 +18,6 @@ from kernelwright.agent.setup.usage_error import UsageError, unknown
 if TYPE_CHECKING:
     from kernelwright.agent.leaderboard import Entry
     from kernelwright.agent.runner import Plan, RunSummary
-    from kernelwright.agent.workspace import Workspace
 
 OWN: Final = ("strategy", "options.samples", "options.turns", "options.enough", "budget.attempts")
 """Settings of a run that an experiment decides itself."""
@@ -84,10 +84,8 @@ def experiment(
     strategy what it solved, the mean speedup of its best of equally many replies with a 95 % interval over
     problems, and what it cost; a table for each policy. Exit status 0 means that something passed.
     """
-    from kernelwright.agent.leaderboard import board
     from kernelwright.agent.setup.preparation import RunPlace
     from kernelwright.agent.setup.run_batch import work_through
-    from kernelwright.agent.workspace import Workspace
 
     if resume is None:
         limits = {"attempts": attempts, "tokens": tokens, "cost_usd": cost}
@@ -101,25 +99,24 @@ def experiment(
         if not work.plan.others:
             raise UsageError("an experiment compares at least two strategies")
         summary = work_through(place, work, on_event=watch)
-    entries = board(Workspace(workspace).archive().attempts(summary.run_id), seed=work.plan.seed).entries
-    _report(work.plan, summary, sorted(entries, key=_rank), Workspace(workspace), json=json)
+    entries = kw.board(
+        kw.Workspace(workspace).archive().attempts(summary.run_id), seed=work.plan.seed
+    ).entries
+    _report(work.plan, summary, sorted(entries, key=_rank), kw.Workspace(workspace), json=json)
     raise typer.Exit(summary.exit_code)
 
 
 def equal_budgets(
     names: Sequence[str], limits: Mapping[str, float | None], shape: Mapping[str, int]
 ) -> dict[str, object]:
-    """The settings that lay every strategy out for the same number of replies.
-
-    Raises:
-        UsageError: an unknown strategy.
-    """
-    from kernelwright.agent.strategies import find_strategy, strategy_names
+    """The settings that lay every strategy out for the same number of replies; UsageError: an unknown one."""
+    from kernelwright.agent.strategies import find_strategy
+    from kernelwright.evaluator import plugins
 
     bounds = {name: limit for name, limit in limits.items() if limit is not None}
     bounds = bounds or {"attempts": policy.EXPERIMENT_ATTEMPTS}
     most = int(bounds.get("attempts", policy.MOST_EXPERIMENT_ATTEMPTS))
-    known = strategy_names()
+    known = tuple(plugins("strategies"))
     compared: dict[str, object] = {}
     for name in dict.fromkeys(names or known):
         if name not in known:
@@ -137,7 +134,7 @@ def _rank(entry: Entry) -> tuple[str, str, str, float, str]:
 
 
 def _report(
-    plan: Plan, summary: RunSummary, entries: Sequence[Entry], place: Workspace, *, json: bool
+    plan: Plan, summary: RunSummary, entries: Sequence[Entry], place: kw.Workspace, *, json: bool
 ) -> None:
     from kernelwright.agent.cli.runs.run_summary import run_lines
 

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+import kernelwright as kw
 from kernelwright.agent.cli.runs import run_options as shared
 from kernelwright.agent.cli.terminal import options
 from kernelwright.agent.cli.terminal.option_values import parse_seconds
@@ -49,7 +50,6 @@ def generate(
     from kernelwright.agent.setup.preparation import RunPlace
     from kernelwright.agent.setup.run_batch import ask_in_bulk, work_through
     from kernelwright.agent.strategies import Independent
-    from kernelwright.agent.workspace import Workspace
 
     if resume is None:
         given = given.with_setting("strategy", "sample")
@@ -69,5 +69,5 @@ def generate(
             else work_through(place, work, on_event=watch, asks=True, evaluates=evaluate)
         )
     if not json_lines:
-        print_end(Workspace(workspace), summary, bulk=in_bulk)
+        print_end(kw.Workspace(workspace), summary, bulk=in_bulk)
     raise typer.Exit(summary.exit_code)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import kernelwright as kw
 from kernelwright.agent.cli.terminal import options
 from kernelwright.agent.cli.terminal.console import notes, print_json
 
@@ -29,10 +30,9 @@ def prompt(
     from kernelwright.agent.setup.problem_lookup import one_problem
     from kernelwright.agent.setup.prompt_setup import known_facts, open_prompts
     from kernelwright.agent.setup.provider_setup import backends_of_this_machine
-    from kernelwright.agent.workspace import Workspace
     from kernelwright.evaluator import visible
 
-    settings, found, place = given.run_settings(), one_problem(problem), Workspace(workspace)
+    settings, found, place = given.run_settings(), one_problem(problem), kw.Workspace(workspace)
     config, backend = settings.evaluation, (settings.backends or backends_of_this_machine())[0]
     facts = known_facts([found], config, cache)
     prompts = open_prompts(config, [backend], settings.target, facts=facts)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import typer
 
+import kernelwright as kw
 from kernelwright.agent.cli.runs import run_options as shared
 from kernelwright.agent.cli.terminal import options
 from kernelwright.agent.setup.usage_error import UsageError
@@ -34,7 +35,6 @@ def run(
     from kernelwright.agent.setup.preparation import RunPlace
     from kernelwright.agent.setup.run_batch import work_through
     from kernelwright.agent.setup.settings_toml import explained
-    from kernelwright.agent.workspace import Workspace
 
     settings = shared.read(given, problems, config, assign, resume)
     if print_config:
@@ -49,5 +49,5 @@ def run(
         work = shared.prepare_watched(place, settings, resume)
         summary = work_through(place, work, on_event=watch)
     if not json_lines:
-        print_end(Workspace(workspace), summary, bulk=work.settings.batch_api)
+        print_end(kw.Workspace(workspace), summary, bulk=work.settings.batch_api)
     raise typer.Exit(summary.exit_code)

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import kernelwright as kw
 from kernelwright.agent.cli.terminal import completion
 from kernelwright.agent.cli.terminal.console import is_watched
 from kernelwright.agent.cli.terminal.failures import LOGGERS, say
@@ -17,7 +18,6 @@ from kernelwright.agent.setup.usage_error import UsageError
 if TYPE_CHECKING:
     from kernelwright.agent.setup.preparation import PreparedRun, RunPlace
     from kernelwright.agent.setup.run_batch import Watch
-    from kernelwright.agent.setup.run_settings import RunSettings
 
 Problems = Annotated[
     Names,
@@ -57,12 +57,8 @@ def read(
     config: Path | None,
     assign: Sequence[str] | None,
     resume: str | None,
-) -> RunSettings:
-    """The settings of a run, from everything the command line gave.
-
-    Raises:
-        UsageError: a value that cannot be, an unknown name, or `--config` with `--resume`.
-    """
+) -> kw.RunSettings:
+    """The settings of a run, from everything the command line gave."""
     if resume is not None and config is not None:
         raise UsageError("--resume goes on with the plan of a run; leave out: --config")
     if problems:
@@ -70,12 +66,8 @@ def read(
     return given.run_settings(config, assign or ())
 
 
-def prepare_watched(place: RunPlace, settings: RunSettings, resume: str | None) -> PreparedRun:
-    """The run to work on; whoever watches is told when its sizes take long here.
-
-    Raises:
-        UsageError, EvaluatorError, ArchiveError: there can be no such run.
-    """
+def prepare_watched(place: RunPlace, settings: kw.RunSettings, resume: str | None) -> PreparedRun:
+    """The run to work on; whoever watches is told when its sizes take long here. Raises as `prepare` does."""
     from kernelwright.agent.setup.preparation import prepare
     from kernelwright.agent.setup.problem_lookup import GPU_SIZED, are_meant_for_gpus
 

@@ -6,64 +6,63 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+import kernelwright as kw
+
 Complete = Callable[[str], list[str]]
+
+
+def _completer(names: Callable[[], Iterable[str]]) -> Complete:
+    return lambda incomplete: sorted(name for name in names() if name.startswith(incomplete))
 
 
 def among(choices: Sequence[str]) -> Complete:
     """Completes a fixed list of words."""
-    return lambda incomplete: _beginning(incomplete, choices)
+    return _completer(lambda: choices)
 
 
 def registered(group: str) -> Complete:
     """Completes the entries of a registry."""
 
-    def complete(incomplete: str) -> list[str]:
+    def names() -> Iterable[str]:
         from kernelwright.evaluator import plugins
 
-        return _beginning(incomplete, plugins(group))
+        return plugins(group)
 
-    return complete
+    return _completer(names)
 
 
 backends, strategies = registered("backends"), registered("strategies")
 providers, formats = registered("providers"), registered("exporters")
 
 
-def problems(incomplete: str) -> list[str]:
+@_completer
+def problems() -> Iterable[str]:
     """Installed problems, by id and by the last part of it."""
     from kernelwright.agent.setup.problem_lookup import installed_problems
 
-    files = sorted(installed_problems().glob("level*/*.py"))
-    return _beginning(
-        incomplete, [*(f"{file.parent.name}/{file.stem}" for file in files), *(f.stem for f in files)]
-    )
+    files = list(installed_problems().glob("level*/*.py"))
+    return [*(f"{file.parent.name}/{file.stem}" for file in files), *(file.stem for file in files)]
 
 
-def runs(incomplete: str) -> list[str]:
+@_completer
+def runs() -> Iterable[str]:
     """Runs of the workspace."""
-    return _beginning(incomplete, (file.parent.name for file in _workspace().glob("runs/*/attempts.jsonl")))
+    return (file.parent.name for file in _workspace().glob("runs/*/attempts.jsonl"))
 
 
-def kernels(incomplete: str) -> list[str]:
+@_completer
+def kernels() -> Iterable[str]:
     """Saved kernels of the workspace."""
-    return _beginning(
-        incomplete, (file.parent.name for file in _workspace().glob("generated/*/*/*/score.json"))
-    )
+    return (file.parent.name for file in _workspace().glob("generated/*/*/*/score.json"))
 
 
-def attempts(incomplete: str) -> list[str]:
+@_completer
+def attempts() -> Iterable[str]:
     """Attempts of the workspace's newest run."""
-    from kernelwright.agent.archive import Archive
-
-    archive = Archive(_workspace() / "runs", lambda _: None)
-    newest = archive.runs()[-1:]
-    return _beginning(incomplete, (attempt.id[:12] for run in newest for attempt in archive.attempts(run)))
+    archive = kw.Archive(_workspace() / "runs", lambda _: None)
+    return (attempt.id[:12] for run in archive.runs()[-1:] for attempt in archive.attempts(run))
 
 
 def _workspace() -> Path:
     # Completion sees one word: the environment names a workspace, an option beside it does not.
     return Path(os.environ.get("KERNELWRIGHT_WORKSPACE", ""))
-
-
-def _beginning(incomplete: str, names: Iterable[str]) -> list[str]:
-    return sorted(name for name in names if name.startswith(incomplete))

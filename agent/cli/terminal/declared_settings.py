@@ -23,6 +23,7 @@ MODELS: Final = MappingProxyType(
         "budget": ("agent/records/budgets.py", "Budget"),
         "evaluation": ("evaluator/schema/config.py", "EvaluationConfig"),
         "evaluation.limits": ("evaluator/schema/config.py", "Limits"),
+        "service": ("agent/service/service_setup.py", "ServiceSettings"),
         "export": ("agent/datasets/export_settings.py", "DatasetSettings"),
         "export.filters": ("agent/datasets/export_settings.py", "Filters"),
     }
@@ -67,13 +68,9 @@ def declared(path: str) -> DeclaredSetting:
 
 
 @cache
-def _tree(file: str) -> ast.Module:
-    return ast.parse((PACKAGE / file).read_text("utf-8"))
-
-
-@cache
 def _fields(file: str, model: str) -> dict[str, DeclaredSetting]:
-    classes = {node.name: node for node in _tree(file).body if isinstance(node, ast.ClassDef)}
+    tree = ast.parse((PACKAGE / file).read_text("utf-8"))
+    classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
     body = classes[model].body
     return {
         field.target.id: _setting(field, after, classes)

@@ -13,6 +13,7 @@ from typing import Any, Final
 import typer
 from typer.core import TyperGroup
 
+import kernelwright as kw
 from kernelwright.agent.cli.terminal.console import line
 from kernelwright.agent.setup.usage_error import UsageError
 
@@ -106,12 +107,9 @@ def say_once() -> Callable[[str], None]:
 
 def exit_code(error: BaseException) -> ExitCode:
     """The exit status of an exception."""
-    from kernelwright.agent.archive import UnknownRun
     from kernelwright.agent.interop.imports import UnreadableImport
-    from kernelwright.agent.workspace import UnknownKernel
-    from kernelwright.evaluator import ConfigError, ProblemError
 
-    usage = (UsageError, ConfigError, ProblemError, UnknownRun, UnknownKernel, UnreadableImport)
+    usage = (UsageError, kw.ConfigError, kw.ProblemError, kw.UnknownRun, kw.UnknownKernel, UnreadableImport)
     return ExitCode.USAGE if isinstance(error, usage) else ExitCode.MACHINE
 
 
@@ -119,10 +117,7 @@ def describe(error: BaseException) -> str:
     """One line that names the value and the way out."""
     if isinstance(error, ImportError):
         return f"this installation is incomplete: {error}; install kernelwright again"
-    from kernelwright.agent.archive import ArchiveError
     from kernelwright.agent.interop.imports import UnreadableImport
-    from kernelwright.agent.records.messages import ProviderError
-    from kernelwright.evaluator import EvaluatorError
 
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         place = f" while writing {error.filename}" if error.filename else ""
@@ -130,7 +125,9 @@ def describe(error: BaseException) -> str:
     if isinstance(error, OSError):
         place = f"{error.filename}: " if error.filename else ""
         return f"{place}{error.strerror or error}"
-    if isinstance(error, (UsageError, UnreadableImport, EvaluatorError, ProviderError, ArchiveError)):
+    if isinstance(
+        error, (UsageError, UnreadableImport, kw.EvaluatorError, kw.ProviderError, kw.ArchiveError)
+    ):
         return " ".join(str(error).split())
     cause = " ".join(str(error).split()) or "no message"
     return f"internal error, nothing was scored: {type(error).__name__}: {cause} (--debug shows where)"

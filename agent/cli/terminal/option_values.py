@@ -16,11 +16,7 @@ _LIMITS: Final = ("total_s", "build_s", "load_s", "call_s", "memory_gib")
 
 
 def parse_seconds(text: str) -> float:
-    """Seconds in a duration: `90`, `90s`, `10m`, `2h`.
-
-    Raises:
-        UsageError: not a positive duration.
-    """
+    """Seconds in a duration: `90`, `90s`, `10m`, `2h`; raises UsageError if it is no positive one."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smhd]?)", text.strip().lower())
     if match is None or float(match[1]) <= 0:
         raise UsageError(f"{text!r} is not a duration; examples: 90s, 10m, 2h")
@@ -43,11 +39,7 @@ def passes(backward: bool) -> str:
 
 
 def parse_limits(texts: Sequence[str]) -> dict[str, str]:
-    """The limits in texts such as `total_s=60`.
-
-    Raises:
-        UsageError: not NAME=VALUE, or an unknown name.
-    """
+    """The limits in texts such as `total_s=60`; raises UsageError for another form or an unknown name."""
     limits: dict[str, str] = {}
     for text in texts:
         name, equals, value = (part.strip() for part in text.partition("="))

@@ -12,10 +12,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
 import typer
 
+import kernelwright as kw
 from kernelwright.agent.cli.terminal import completion
 from kernelwright.agent.cli.terminal.declared_settings import declared
 from kernelwright.agent.cli.terminal.option_values import (
@@ -26,10 +27,6 @@ from kernelwright.agent.cli.terminal.option_values import (
     passes,
     split,
 )
-
-if TYPE_CHECKING:
-    from kernelwright.agent.setup.run_settings import RunSettings
-    from kernelwright.evaluator import EvaluationConfig
 
 MODEL, SEARCH, BUDGET, EVALUATION = "Model and endpoint", "Search", "Budget", "Evaluation"
 BULK, OUTPUT, CLUSTER = "Batch API", "Output", "Ray cluster"
@@ -188,23 +185,11 @@ class Given:
     flags: dict[str, str] = field(default_factory=dict)
     """The option behind a setting, by the setting's path."""
 
-    def run_settings(self, config: Path | None = None, assignments: Sequence[str] = ()) -> RunSettings:
-        """These settings over those of `--set`, over those of a settings file.
-
-        Raises:
-            UsageError: a value that cannot be, or an unknown name.
-        """
+    def run_settings(self, config: Path | None = None, assignments: Sequence[str] = ()) -> kw.RunSettings:
+        """These settings over those of `--set`, over those of a settings file; raises UsageError."""
         from kernelwright.agent.setup.run_settings import merge, parse_assignments, read_settings
 
         return read_settings(config, merge(parse_assignments(assignments), self.values), self.flags)
-
-    def evaluation(self) -> EvaluationConfig:
-        """The policy of an evaluation.
-
-        Raises:
-            UsageError: a value that cannot be, or an unknown name.
-        """
-        return self.run_settings().evaluation
 
     def with_setting(self, path: str, value: object) -> Given:
         """The same with one setting replaced."""

@@ -30,9 +30,7 @@ class NodeReport(Record):
 def check_nodes(address: str | None, config: EvaluationConfig, *, allows_open: bool) -> list[NodeReport]:
     """A report for each node that has a GPU, or a core where no node has one.
 
-    Raises:
-        ConfigError: the cluster refuses this process, or lets everybody in.
-        MachineError: it does not answer.
+    Raises ConfigError if the cluster refuses us or lets everybody in, MachineError if it does not answer.
     """
     with RayConnection(address, allows_open=allows_open) as cluster:
         cluster.refuse_open()

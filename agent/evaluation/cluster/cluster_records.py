@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from kernelwright.agent.evaluation.failure_kinds import EvaluationFailure
+from kernelwright.agent.evaluation.evaluation_site import EvaluationFailure
 from kernelwright.agent.evaluation.handshake import read_facts
 from kernelwright.agent.evaluation.service_facts import ServiceFacts
 from kernelwright.evaluator import Candidate, Evaluation, EvaluationConfig, PackedBuild, Problem, Record
@@ -48,11 +48,7 @@ class JudgeFacts(ServiceFacts):
 
     @classmethod
     def read(cls, told: bytes | str) -> JudgeFacts:
-        """The facts that a judge with this evaluator tells.
-
-        Raises:
-            ConfigError: another evaluator, or facts of another form.
-        """
+        """The facts that a judge tells; raises what `read_facts` raises."""
         answer = json.loads(told)
         return read_facts(_place(answer.get("address"), node_of(told)), answer, cls)
 
@@ -89,11 +85,7 @@ class ClusterAnswer(Record):
     failure: EvaluationFailure | None = None
 
     def result(self, where: str) -> Evaluation:
-        """The evaluation.
-
-        Raises:
-            EvaluatorError: the error that came instead, of its own class.
-        """
+        """The evaluation; raises the EvaluatorError that came instead."""
         if self.evaluation is not None:
             return self.evaluation
         failure = self.failure or EvaluationFailure(kind="evaluator", message="an empty answer")

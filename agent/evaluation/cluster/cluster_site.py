@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Iterable
 from contextlib import ExitStack
@@ -14,9 +15,12 @@ from kernelwright.agent.evaluation.cluster.cluster_records import ClusterRequest
 from kernelwright.agent.evaluation.cluster.judge_handle import JudgeHandle
 from kernelwright.agent.evaluation.cluster.judge_pool import Ask, JudgePool, PoolOrder
 from kernelwright.agent.evaluation.cluster.policy import MOST_PREEMPTIONS, QUARANTINE_LOSSES
-from kernelwright.agent.evaluation.cluster.quarantine import Quarantine
 from kernelwright.agent.evaluation.cluster.ray_connection import JudgeDied, RayConnection, accelerators
-from kernelwright.agent.evaluation.evaluation_site import EvaluationHooks, EvaluationRequest
+from kernelwright.agent.evaluation.evaluation_site import (
+    CandidateQuarantined,
+    EvaluationHooks,
+    EvaluationRequest,
+)
 from kernelwright.agent.evaluation.handshake import refuse_other_content
 from kernelwright.agent.evaluation.policy import AHEAD, MOST_AT_ONCE
 from kernelwright.agent.evaluation.remote_evaluation import refuse_stopped
@@ -29,6 +33,8 @@ from kernelwright.evaluator import (
     MachineError,
     default_cache,
     find_backend,
+    sha256_text,
+    write_whole,
 )
 
 
@@ -79,11 +85,7 @@ class ClusterSite:
         config: EvaluationConfig,
         backends: Iterable[str] = (),
     ) -> None:
-        """`connection` is opened once the site is entered.
-
-        Raises:
-            ConfigError: a device by number, which is Ray's to choose.
-        """
+        """`connection` is opened on entering. ConfigError: a device by number, which is Ray's to choose."""
         if config.device not in ("auto", "cpu", "cuda"):
             raise ConfigError(
                 f"--engine ray chooses the device; leave {config.device!r} out, or say cuda or cpu"
@@ -97,15 +99,14 @@ class ClusterSite:
         self._pools: dict[str, JudgePool] = {}
         self._builders: dict[str, BuilderPool] = {}
         self._open = ExitStack()
-        self._quarantine = Quarantine((settings.cache or default_cache()) / "quarantine")
+        self._quarantine = (settings.cache or default_cache()) / "quarantine"
+        """Folder of candidates that took judges down, kept for the operator until he removes them."""
         self._closing = threading.Event()
 
     def __enter__(self) -> Self:
         """Connect, and wait for the first judge of each kind.
 
-        Raises:
-            ConfigError: the cluster, or every node of it, may not evaluate for this process.
-            MachineError: none answers.
+        Raises ConfigError if no node may evaluate for this process, and MachineError if none answers.
         """
         with ExitStack() as stack:
             stack.enter_context(self._connection).refuse_open()
@@ -118,18 +119,15 @@ class ClusterSite:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        """End the judges, and with them what is under way."""
         self._closing.set()
         self._open.close()
 
     @property
     def at_once(self) -> int:
-        """Evaluations under way that keep all judges busy."""
         return max(1, min(MOST_AT_ONCE, AHEAD * self._places))
 
     @property
     def capacity(self) -> str:
-        """The evaluations at once of all judges that may be asked for."""
         return f"{self._places} at once by judges of the cluster"
 
     @property
@@ -138,7 +136,6 @@ class ClusterSite:
 
     @property
     def devices(self) -> dict[str, str]:
-        """The name of the judges' device of each kind."""
         return {device.kind: device.name for device in self.facts().devices}
 
     def kinds(self) -> set[str]:
@@ -148,12 +145,10 @@ class ClusterSite:
 
     @property
     def torch(self) -> str:
-        """The judges' version of torch."""
         return self.facts().torch
 
     @property
     def machine(self) -> str:
-        """The terms of the judges."""
         return "; ".join(self._pools[kind].terms for kind in sorted(self._pools))
 
     def facts(self) -> ServiceFacts:
@@ -169,8 +164,8 @@ class ClusterSite:
         return ServiceFacts.model_validate(told | {"devices": devices})
 
     def evaluate(self, request: EvaluationRequest, hooks: EvaluationHooks) -> Evaluation:
-        """Evaluate one candidate; raises what `EvaluationSite.evaluate` does."""
-        self._quarantine.refuse_held(request)
+        if (held := self._held(request)).exists():
+            raise CandidateQuarantined(f"not evaluated: it took judges down; remove {held} to try it again")
         kind = find_backend(request.candidate.backend).device
         if kind not in self._pools:
             raise ConfigError(
@@ -207,14 +202,29 @@ class ClusterSite:
                 else:
                     refuse_other_content(judge.place, request, found)
                     return found
-        raise self._quarantine.hold(request, losses.reasons)
+        raise self._quarantined(request, losses.reasons)
+
+    def _held(self, request: EvaluationRequest) -> Path:
+        key = sha256_text(f"{request.problem.sha}\0{request.candidate.sha}\0{request.candidate.backend}")
+        return self._quarantine / f"{key[:32]}.json"
+
+    def _quarantined(self, request: EvaluationRequest, losses: list[str]) -> CandidateQuarantined:
+        """Keep a candidate with the reasons for which judges were lost; return the error to raise."""
+        path = self._held(request)
+        told = {
+            "problem": request.problem.id,
+            "backend": request.candidate.backend,
+            "losses": losses,
+            "source": request.candidate.source,
+        }
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, json.dumps(told, indent=2).encode())
+        return CandidateQuarantined(
+            f"not evaluated: {'; then '.join(losses)}; the candidate is kept in {path}"
+        )
 
     def builds_plainly(self, evaluation: Evaluation) -> FullHeaderBuild:
-        """Rebuild a kernel with torch's own headers, on any node of its kind.
-
-        Raises:
-            MachineError: its judge was lost.
-        """
+        """Rebuild a kernel with torch's own headers, on any node; MachineError: its judge was lost."""
         pool = self._pools[find_backend(evaluation.backend).device]
 
         def waits(_: int) -> None:

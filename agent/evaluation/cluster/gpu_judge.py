@@ -1,4 +1,4 @@
-"""The judge on a node: an evaluator for one device, which a Ray actor calls. Imports no Ray.
+"""The judge on a node, an evaluator for one device, and a builder on its cores. Ray actors; imports no Ray.
 
 Its methods take and return JSON. Several threads call it at once: those that evaluate, and one that asks.
 """
@@ -14,17 +14,24 @@ from pathlib import Path
 from typing import Final
 
 from kernelwright.agent.evaluation.cluster.cluster_records import (
+    CandidateBuilds,
     ClusterAnswer,
     ClusterRequest,
     JudgeFacts,
     JudgeOrder,
     NoiseReading,
 )
-from kernelwright.agent.evaluation.evaluation_site import EvaluationHooks, EvaluationRequest, EvaluationSite
-from kernelwright.agent.evaluation.failure_kinds import EvaluationFailure, told
+from kernelwright.agent.evaluation.evaluation_site import (
+    EvaluationFailure,
+    EvaluationHooks,
+    EvaluationRequest,
+    EvaluationSite,
+    told,
+)
 from kernelwright.agent.evaluation.local_site import LocalSite
 from kernelwright.agent.evaluation.service_facts import facts_of, sandbox_trouble
 from kernelwright.evaluator import (
+    BuildsElsewhere,
     CancelToken,
     Candidate,
     Concurrency,
@@ -174,11 +181,26 @@ class GpuJudge:
             return self._under_way.setdefault(ticket, _UnderWay())
 
 
-def _noise(site: EvaluationSite, order: JudgeOrder) -> NoiseReading:
-    """Time a program against itself (A/A) with the fewest trials; work of other callers goes on meanwhile.
+class NodeBuilder:
+    """Builds one candidate at a time; its methods take text and return JSON."""
 
-    A device on which the two differ is too noisy to score on.
-    """
+    def __init__(self, order: bytes) -> None:
+        """`order` is that of the judges that it builds for."""
+        asked = JudgeOrder.model_validate_json(order)
+        self.builds = BuildsElsewhere(Path(asked.cache) if asked.cache else default_cache(), asked.config)
+
+    def is_ready(self) -> bytes:
+        """Answer, which shows that it runs."""
+        return b"{}"
+
+    def build(self, source: str, architecture: str | None) -> bytes:
+        """Build what a candidate's text announces; return `CandidateBuilds`."""
+        found = CandidateBuilds(builds=tuple(self.builds.build(source, architecture)))
+        return found.model_dump_json().encode()
+
+
+def _noise(site: EvaluationSite, order: JudgeOrder) -> NoiseReading:
+    """Time a program against itself (A/A): a device on which the two differ is too noisy to score on."""
     problem = problem_from_source(_NOISE_SOURCE.format(rows=_NOISE_ROWS[order.kind]), "check/noise")
     source = problem.source.replace("class Model(", "class ModelNew(")
     candidate = Candidate(source=source, backend="cpp" if order.kind == "cpu" else "cuda")

@@ -34,7 +34,7 @@ class NoiseRecord:
 
 @dataclass(eq=False)
 class JudgeHandle:
-    """A judge. `under_way` and what follows are the pool's to change."""
+    """A judge; JudgeDied: it or its node is gone, or hangs. `under_way` and what follows are the pool's."""
 
     connection: RayConnection
     actor: Any
@@ -68,7 +68,7 @@ class JudgeHandle:
         """Evaluate one candidate; `check` is called again and again meanwhile, and may raise.
 
         Raises:
-            JudgeDied: the judge or its node is gone, or hangs; nothing is known of the candidate.
+            JudgeDied: nothing is known of the candidate.
             EvaluatorError: as an evaluator on this machine raises.
         """
         ticket = uuid.uuid4().hex
@@ -90,11 +90,7 @@ class JudgeHandle:
         return ClusterAnswer.model_validate_json(answer).result(self.place)
 
     def refuse_dead(self, check: Callable[[], None]) -> None:
-        """Return once it answers, so that an end that comes later is of what it evaluates then.
-
-        Raises:
-            JudgeDied: it does not.
-        """
+        """Return once it answers, so that an end that comes later is of what it evaluates then."""
         try:
             self._await(self.connection.ask(self.actor, "stage", ""), DEAF_S, check)
         except JudgeDied as died:
@@ -102,11 +98,7 @@ class JudgeHandle:
             raise
 
     def build_plainly(self, evaluation: Evaluation, check: Callable[[], None]) -> bytes | str:
-        """Rebuild a kernel there with torch's own headers; the JSON of a `FullHeaderBuild`.
-
-        Raises:
-            JudgeDied: the judge or its node is gone, or hangs.
-        """
+        """Rebuild a kernel there with torch's own headers; the JSON of a `FullHeaderBuild`."""
         reference = self.connection.ask(self.actor, "build_plainly", evaluation.model_dump_json().encode())
         return self._await(reference, DEADLINE_FACTOR * evaluation.config.limits.total_s, check)
 
@@ -119,36 +111,32 @@ class JudgeHandle:
         return answer
 
 
+@dataclass(slots=True)
 class _StageWatch:
     """Tells a caller the stage of an evaluation, by which it also sees that the judge lives."""
 
-    def __init__(self, judge: JudgeHandle, ticket: str, hooks: EvaluationHooks) -> None:
-        self._judge = judge
-        self._ticket = ticket
-        self._hooks = hooks
-        self._every_s = HEALTH_S if hooks.on_stage is ignore else LOOK_S
-        self._asked = time.monotonic()
-        self._pending: Any = None
-        self._told = ""
+    judge: JudgeHandle
+    ticket: str
+    hooks: EvaluationHooks
+    _asked: float = field(default_factory=time.monotonic)
+    _pending: Any = None
+    """Ray's reference to the answer."""
+    _told: str = ""
 
     def look(self) -> None:
-        """Ask for the stage, and tell it where it changed.
-
-        Raises:
-            JudgeDied: it does not answer for too long.
-        """
+        """Ask for the stage, and tell it where it changed; raises JudgeDied if it is deaf for too long."""
         now = time.monotonic()
         if self._pending is None:
-            if now - self._asked >= self._every_s:
+            if now - self._asked >= (HEALTH_S if self.hooks.on_stage is ignore else LOOK_S):
                 self._asked = now
-                self._pending = self._judge.connection.ask(self._judge.actor, "stage", self._ticket)
+                self._pending = self.judge.connection.ask(self.judge.actor, "stage", self.ticket)
             return
-        stage = self._judge.connection.answer(self._pending, 0.01)
+        stage = self.judge.connection.answer(self._pending, 0.01)
         if stage is None:
             if now - self._asked > DEAF_S:
-                raise JudgeDied(f"{self._judge.place} has not answered for {DEAF_S:.0f} s")
+                raise JudgeDied(f"{self.judge.place} has not answered for {DEAF_S:.0f} s")
             return
         self._pending = None
         if stage and stage != self._told:
             self._told = str(stage)
-            self._hooks.on_stage(Stage(self._told))
+            self.hooks.on_stage(Stage(self._told))

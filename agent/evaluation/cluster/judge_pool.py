@@ -98,9 +98,7 @@ class JudgePool:
     def __enter__(self) -> Self:
         """Ask for judges, and wait for the first.
 
-        Raises:
-            ConfigError: no node may evaluate; the message says why.
-            MachineError: none answers.
+        Raises ConfigError if no node may evaluate, with the reasons, and MachineError if none answers.
         """
         self._watch.start()
         until = time.monotonic() + FIRST_JUDGE_S
@@ -147,11 +145,7 @@ class JudgePool:
 
     @contextmanager
     def judge(self, ask: Ask) -> Iterator[JudgeHandle]:
-        """A judge for one evaluation.
-
-        Raises:
-            MachineError: there is none for too long.
-        """
+        """A judge for one evaluation; raises MachineError if there is none for too long."""
         judge = self._take(ask)
         try:
             yield judge

@@ -18,8 +18,7 @@ from importlib.util import find_spec
 from typing import Any, Final, Self
 
 from kernelwright.agent.evaluation.cluster.cluster_records import JudgeOrder
-from kernelwright.agent.evaluation.cluster.gpu_judge import GpuJudge
-from kernelwright.agent.evaluation.cluster.node_builder import NodeBuilder
+from kernelwright.agent.evaluation.cluster.gpu_judge import GpuJudge, NodeBuilder
 from kernelwright.agent.evaluation.cluster.policy import BUILDER_CORES, PROBE_S, REACH_S
 from kernelwright.evaluator import ConfigError, MachineError
 
@@ -64,9 +63,7 @@ class RayConnection:
         """`address` as `ray.init` takes it; None takes RAY_ADDRESS, else begins a cluster of this machine.
 
         `allows_open` accepts a cluster that asks nobody for a token; `judge` is the class of its judges.
-
-        Raises:
-            ConfigError: Ray is not installed.
+        Raises ConfigError if Ray is not installed.
         """
         if find_spec("ray") is None:
             raise ConfigError("--engine ray needs Ray: pip install 'kernelwright[ray]'")
@@ -76,12 +73,7 @@ class RayConnection:
         self._is_ours = self._is_begun_here = False
 
     def __enter__(self) -> Self:
-        """Connect.
-
-        Raises:
-            ConfigError: the cluster refuses this process.
-            MachineError: it does not answer.
-        """
+        """Connect; ConfigError: the cluster refuses this process; MachineError: it does not answer."""
         # Else whatever is asked after the end of the connection begins a cluster of its own.
         os.environ.setdefault("RAY_ENABLE_AUTO_CONNECT", "0")
         import ray
@@ -119,8 +111,7 @@ class RayConnection:
     def refuse_open(self) -> None:
         """Refuse a cluster that lets a process without a token in, unless that is allowed or it is ours.
 
-        Raises:
-            ConfigError: it does, or it cannot be told.
+        Raises ConfigError, also if it cannot be told.
         """
         import ray
 
@@ -128,11 +119,7 @@ class RayConnection:
             _refuse_open(ray.get_runtime_context().gcs_address)
 
     def nodes(self) -> list[Node]:
-        """Machines that are up.
-
-        Raises:
-            JudgeDied: this process is not connected.
-        """
+        """Machines that are up; raises JudgeDied once this process is not connected."""
         ray = _connected()
         return [
             Node(one["NodeID"], one["NodeManagerAddress"], one["Resources"])
@@ -167,20 +154,12 @@ class RayConnection:
         return starter.remote(order.model_dump_json().encode())
 
     def start_builder(self, order: JudgeOrder) -> Any:
-        """Ask for a builder on any node, best on one without a GPU; return Ray's handle at once.
-
-        Raises:
-            JudgeDied: this process is not connected.
-        """
+        """Ask for a builder on any node, best on one without a GPU; return Ray's handle at once."""
         builder = _connected().remote(NodeBuilder).options(num_cpus=BUILDER_CORES, num_gpus=0, max_restarts=0)
         return builder.remote(order.model_dump_json().encode())
 
     def ask(self, judge: Any, method: str, *arguments: object) -> Any:
-        """Call a judge's method; return Ray's reference at once.
-
-        Raises:
-            JudgeDied: nothing can be asked of it.
-        """
+        """Call a judge's method; return Ray's reference at once, or raise JudgeDied."""
         _connected()
         try:
             return getattr(judge, method).remote(*arguments)
@@ -188,11 +167,7 @@ class RayConnection:
             raise JudgeDied(" ".join(str(error).split())[:400]) from None
 
     def answer(self, reference: Any, timeout_s: float) -> bytes | str | None:
-        """The answer to a call; None when the time is up.
-
-        Raises:
-            JudgeDied: there will be none.
-        """
+        """The answer to a call; None when the time is up. Raises JudgeDied if there will be none."""
         ray = _connected()
         try:
             return ray.get(reference, timeout=timeout_s)  # type: ignore[no-any-return]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from kernelwright.agent.evaluation import EvaluationRequest
+from kernelwright.agent.evaluation.evaluation_site import EvaluationRequest
 from kernelwright.agent.evaluation.policy import Patience
 from kernelwright.agent.evaluation.remote_site import RemoteSite
 from kernelwright.agent.providers.replay.loopback_server import HttpRequest, HttpResponse, LoopbackServer

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kernelwright.agent.evaluation import EvaluationHooks
+from kernelwright.agent.evaluation.evaluation_site import EvaluationHooks
 from kernelwright.agent.evaluation.policy import Patience
 from kernelwright.agent.evaluation.remote_site import RemoteSite
 from kernelwright.agent.evaluation.service_facts import facts_of
@@ -32,9 +32,9 @@ def test_a_service_that_ends_hands_its_queue_to_another(tmp_path: Path, aside: T
             wait_for(lambda: judge.begun)
             queued = aside.submit(judges.evaluate, request(source("GATE", number=1)), EvaluationHooks())
             wait_for(lambda: first.desk.queued == 1)
-            (another,) = site(second)._pool.services
-            judges._pool._open.enter_context(another.client)
-            judges._pool.services.append(another)
+            (another,) = site(second)._services
+            judges._open.enter_context(another.client)
+            judges._services.append(another)
             first.service.end()
             assert queued.result(30).status is Status.PASSED
             judge.gate.set()
@@ -61,7 +61,7 @@ def test_unanswered_work_of_a_killed_service_goes_to_another_and_is_not_done_twi
             assert found.result(60).status is Status.PASSED
             assert survivor.ended() == 1
             victim.start()
-            wait_for(lambda: not any(one.trouble for one in judges._pool.services))
+            wait_for(lambda: not any(one.trouble for one in judges._services))
         # What it had begun was withdrawn before it could end.
         assert victim.ended() == 0
         # One alone is waited for, and what it knows is not asked again.

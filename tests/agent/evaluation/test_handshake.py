@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kernelwright.agent.evaluation import EvaluationHooks, EvaluationRequest
+from kernelwright.agent.evaluation.evaluation_site import EvaluationHooks, EvaluationRequest
 from kernelwright.agent.evaluation.service_facts import ServedDevice
 from kernelwright.evaluator import (
     ConfigError,

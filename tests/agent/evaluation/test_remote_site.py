@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kernelwright.agent.evaluation import EvaluationHooks
+from kernelwright.agent.evaluation.evaluation_site import EvaluationHooks
 from kernelwright.evaluator import (
     Cancelled,
     CancelToken,
@@ -78,7 +78,7 @@ class NoTorch:
         if name.partition(".")[0] == "torch":
             raise ImportError("no torch here")
 sys.meta_path.insert(0, NoTorch())
-from kernelwright.agent.evaluation import EvaluationHooks, EvaluationRequest
+from kernelwright.agent.evaluation.evaluation_site import EvaluationHooks, EvaluationRequest
 from kernelwright.agent.evaluation.remote_site import RemoteSite
 from kernelwright.evaluator import Candidate, EvaluationConfig, problem_from_source
 problem = problem_from_source({PROBLEM.source!r}, {PROBLEM.id!r})
@@ -171,7 +171,7 @@ def test_another_client_that_cancels_the_same_content_costs_nothing(
         wait_for(lambda: judge.begun)
         with site(running) as others:
             theirs = aside.submit(others.evaluate, request(source("GATE")), EvaluationHooks())
-            wait_for(lambda: sum(one._held.total() for one in others._pool.services))
+            wait_for(lambda: sum(one._held.total() for one in others._services))
         with pytest.raises(Cancelled):
             theirs.result(30)
         judge.gate.set()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kernelwright.agent.evaluation import EvaluationHooks, EvaluationRequest
+from kernelwright.agent.evaluation.evaluation_site import EvaluationHooks, EvaluationRequest
 from kernelwright.agent.evaluation.service_client import (
     EvaluationCancelled,
     ServiceClient,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kernelwright.agent.archive.reproduction import Reproduction, ReproductionOutcome, compare, rescore
-from kernelwright.agent.evaluation import EvaluationHooks, EvaluationRequest
+from kernelwright.agent.evaluation.evaluation_site import EvaluationHooks, EvaluationRequest
 from kernelwright.agent.runner.reevaluation import (
     Reevaluation,
     ReevaluationJob,

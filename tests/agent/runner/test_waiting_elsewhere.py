@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 from typing import Any
 
-from kernelwright.agent.evaluation import EvaluationHooks, EvaluationRequest
+from kernelwright.agent.evaluation.evaluation_site import EvaluationHooks, EvaluationRequest
 from kernelwright.agent.records.attempt_log import RunEnd
 from kernelwright.agent.runner import events as seen
 from kernelwright.agent.strategies.sample import Sample

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kernelwright.agent.evaluation import Evaluate, EvaluationHooks, EvaluationRequest
+from kernelwright.agent.evaluation.evaluation_site import Evaluate, EvaluationHooks, EvaluationRequest
 from kernelwright.agent.evaluation.service_client import ServiceClient
 from kernelwright.agent.evaluation.service_facts import facts_of
 from kernelwright.agent.service.evaluation_queue import EvaluationQueue

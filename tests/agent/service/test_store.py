@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from kernelwright.agent.evaluation.failure_kinds import EvaluationFailure
+from kernelwright.agent.evaluation.evaluation_site import EvaluationFailure
 from kernelwright.agent.evaluation.service_client import EvaluationFailed
 from kernelwright.agent.evaluation.service_facts import facts_of
 from kernelwright.agent.prompting.hardware_facts import this_cpu

@@ -8,11 +8,11 @@ import pytest
 
 from kernelwright.agent.records.attempt_log import AttemptKey
 from kernelwright.agent.runner import Plan
-from kernelwright.agent.strategies import AnyStrategy, Exemplar, Imported, find_strategy, strategy_names
+from kernelwright.agent.strategies import AnyStrategy, Exemplar, Imported, find_strategy
 from kernelwright.agent.strategies.evolve import Evolve, _relative_speed
 from kernelwright.agent.strategies.refine import Refine, spoken, worth
 from kernelwright.agent.strategies.sample import Sample
-from kernelwright.evaluator import Status
+from kernelwright.evaluator import Status, plugins
 
 
 def said(request: Any) -> list[str]:
@@ -185,7 +185,7 @@ def test_imported_replies_are_judged_and_nobody_is_asked(
 def test_every_strategy_is_known_by_its_name() -> None:
     from pydantic import TypeAdapter
 
-    for name in strategy_names():
+    for name in plugins("strategies"):
         strategy: AnyStrategy = TypeAdapter(AnyStrategy).validate_python({"name": name})
         assert strategy == find_strategy(name).model_validate({})
         assert TypeAdapter(AnyStrategy).validate_json(strategy.model_dump_json()) == strategy

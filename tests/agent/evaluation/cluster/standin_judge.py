@@ -11,9 +11,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from kernelwright.agent.evaluation import EvaluationHooks, EvaluationRequest
 from kernelwright.agent.evaluation.cluster.cluster_records import JudgeFacts, NoiseReading
 from kernelwright.agent.evaluation.cluster.gpu_judge import GpuJudge
+from kernelwright.agent.evaluation.evaluation_site import EvaluationHooks, EvaluationRequest
 from kernelwright.evaluator import Evaluation, FullHeaderBuild
 from tests.agent.service.standin import StandIn
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from kernelwright.agent.evaluation import EvaluationHooks
 from kernelwright.agent.evaluation.cluster import builder_pool
 from kernelwright.agent.evaluation.cluster.builder_pool import BuilderPool
 from kernelwright.agent.evaluation.cluster.cluster_records import JudgeOrder
-from kernelwright.agent.evaluation.cluster.node_builder import NodeBuilder
+from kernelwright.agent.evaluation.cluster.gpu_judge import NodeBuilder
 from kernelwright.agent.evaluation.cluster.policy import BUILDS_AHEAD, FAILED_STARTS
+from kernelwright.agent.evaluation.evaluation_site import EvaluationHooks
 from kernelwright.evaluator import PackedBuild
 from kernelwright.evaluator.building.build_cache import BuildCache
 from tests.agent.evaluation.cluster.thread_cluster import CONFIG, ProcessEnds, ThreadCluster, site_of

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from kernelwright.agent.evaluation import EvaluationHooks
 from kernelwright.agent.evaluation.cluster import cluster_site, judge_pool
 from kernelwright.agent.evaluation.cluster.cluster_site import ClusterSite
 from kernelwright.agent.evaluation.cluster.ray_connection import Node
+from kernelwright.agent.evaluation.evaluation_site import EvaluationHooks
 from kernelwright.evaluator import Cancelled, CancelToken, MachineError
 from tests.agent.evaluation.cluster.thread_cluster import Actor, ThreadCluster, ThreadJudge, site_of
 from tests.agent.evaluation.elsewhere import request, wait_for

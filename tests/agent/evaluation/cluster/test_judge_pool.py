@@ -12,10 +12,14 @@ from typing import Any
 
 import pytest
 
-from kernelwright.agent.evaluation import CandidateQuarantined, EvaluationHooks, EvaluationRequest
 from kernelwright.agent.evaluation.cluster import judge_handle, judge_pool
 from kernelwright.agent.evaluation.cluster.cluster_records import NoiseReading
 from kernelwright.agent.evaluation.cluster.cluster_site import ClusterSettings, ClusterSite
+from kernelwright.agent.evaluation.evaluation_site import (
+    CandidateQuarantined,
+    EvaluationHooks,
+    EvaluationRequest,
+)
 from kernelwright.evaluator import (
     Cancelled,
     CancelToken,

@@ -16,9 +16,13 @@ from typing import Any
 
 import pytest
 
-from kernelwright.agent.evaluation import CandidateQuarantined, EvaluationHooks, EvaluationRequest
 from kernelwright.agent.evaluation.cluster.cluster_site import ClusterSettings, ClusterSite
 from kernelwright.agent.evaluation.cluster.ray_connection import JudgeDied, RayConnection
+from kernelwright.agent.evaluation.evaluation_site import (
+    CandidateQuarantined,
+    EvaluationHooks,
+    EvaluationRequest,
+)
 from kernelwright.evaluator import Cancelled, CancelToken, ConfigError, EvaluationConfig
 from tests.agent.evaluation.cluster.standin_judge import JOURNAL, OTHER, StandInJudge
 from tests.agent.evaluation.elsewhere import request, wait_for

@@ -13,8 +13,7 @@ from typing import Any
 
 from kernelwright.agent.evaluation.cluster.cluster_records import JudgeOrder
 from kernelwright.agent.evaluation.cluster.cluster_site import ClusterSettings, ClusterSite
-from kernelwright.agent.evaluation.cluster.gpu_judge import GpuJudge
-from kernelwright.agent.evaluation.cluster.node_builder import NodeBuilder
+from kernelwright.agent.evaluation.cluster.gpu_judge import GpuJudge, NodeBuilder
 from kernelwright.agent.evaluation.cluster.ray_connection import JudgeDied, Node
 from kernelwright.evaluator import EvaluationConfig
 from tests.agent.evaluation.cluster.standin_judge import StandInJudge, StandInSite
