@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import threading
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +19,6 @@ from pathlib import Path
 from pydantic import TypeAdapter, ValidationError
 
 from kernelwright.agent.archive.archive_errors import ArchiveError
-from kernelwright.agent.archive.policy import BLOCK_BYTES
 from kernelwright.agent.archive.private_lock import take_lock
 from kernelwright.agent.records.attempt_log import SCHEMA_VERSION, AnyLine
 from kernelwright.evaluator import write_whole
@@ -120,14 +120,9 @@ class LogFile:
 
     def line_at(self, offset: int) -> Placed:
         """Read the line at an offset that `append` or a scan returned."""
-        data = b""
-        while not data.endswith(b"\n"):
-            block = os.pread(self._file, 4096, offset + len(data))
-            end = block.find(b"\n")
-            data += block if end < 0 else block[: end + 1]
-            if not block:
-                raise ArchiveError(f"{self.path} ends inside the line at byte {offset}")
-        return Placed(offset=offset, number=0, data=data)
+        with self.path.open("rb") as file:
+            file.seek(offset)
+            return Placed(offset=offset, number=0, data=file.readline())
 
     def repair(self, aside: Path) -> list[Torn]:
         """Repair the end: move half-written lines into the folder `aside`, terminate a complete one."""
@@ -147,13 +142,9 @@ class LogFile:
         os.close(self._lock)
 
     def _last_line(self) -> tuple[int, bytes]:
-        start, tail = self._size, b""
-        while start > 0 and b"\n" not in tail[:-1]:
-            step = min(BLOCK_BYTES, start)
-            start -= step
-            tail = os.pread(self._file, step, start) + tail
-        cut = tail.rfind(b"\n", 0, -1) + 1
-        return start + cut, tail[cut:]
+        with self.path.open("rb") as file:
+            (tail,) = deque(file, maxlen=1)
+        return self._size - len(tail), tail
 
     def _move_aside(self, start: int, tail: bytes, aside: Path) -> Torn:
         aside.mkdir(exist_ok=True)

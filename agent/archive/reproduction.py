@@ -91,7 +91,8 @@ def needs_another(found: Reproduction) -> bool:
     after = found.after
     if after is None or found.outcome in (ReproductionOutcome.REPRODUCED, ReproductionOutcome.RESCORED):
         return False
-    return after.status in UNSURE or (after.status is Status.PASSED and _is_about_time(found, after))
+    is_about_time = found.outcome is not ReproductionOutcome.NOT_COMPARABLE or bool(exclusion_reason(after))
+    return after.status in UNSURE or (after.status is Status.PASSED and is_about_time)
 
 
 def is_settled(found: Reproduction) -> bool:
@@ -103,10 +104,6 @@ def is_settled(found: Reproduction) -> bool:
 def after_another(first: Reproduction, second: Reproduction) -> Reproduction:
     """Report the second of two evaluations, with what the first said."""
     return second.model_copy(update={"why": f"{second.why}; evaluated twice, the first time: {first.why}"})
-
-
-def _is_about_time(found: Reproduction, after: Evaluation) -> bool:
-    return found.outcome is not ReproductionOutcome.NOT_COMPARABLE or bool(exclusion_reason(after))
 
 
 def _decide(before: Evaluation, after: Evaluation) -> tuple[ReproductionOutcome, str]:
