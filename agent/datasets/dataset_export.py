@@ -66,7 +66,6 @@ class DatasetExport:
                     self.leave_out(reason)
                 elif run not in self.exported.runs[-1:]:
                     self.exported.runs.append(run)
-        self.stage.finish()
         if misspelt := names.misspelt(self.settings.filters):
             raise UnusableExport(misspelt)
 
@@ -212,21 +211,21 @@ class DatasetExporter:
         splits = ProblemSplits(
             test=settings.test, seed=settings.seed, forbidden=forbidden_sources(settings.decontaminate)
         )
-        with closing(AttemptStage(folder / "stage.sqlite", takes_slower=settings.slower)) as stage:
-            export = DatasetExport(self, archive, settings, stage, splits, files, texts, exported)
-            export.read()
-            with closing(files):
-                export.emit()
-            facts = CardFacts(
-                format=self.name,
-                tables=self.tables,
-                settings=settings,
-                exported=exported,
-                problems=Counter(splits.split(problem) for problem in stage.problems()),
-                licenses=stage.licenses(),
-                policies=stage.policies(),
-                command=settings.command(self.name, str(archive.folder.parent), str(exported.folder)),
-                version=versions().get("kernelwright", "unknown"),
-            )
+        stage = AttemptStage(takes_slower=settings.slower)
+        export = DatasetExport(self, archive, settings, stage, splits, files, texts, exported)
+        export.read()
+        with closing(files):
+            export.emit()
+        facts = CardFacts(
+            format=self.name,
+            tables=self.tables,
+            settings=settings,
+            exported=exported,
+            problems=Counter(splits.split(problem) for problem in stage.problems()),
+            licenses=stage.licenses,
+            policies=stage.policies(),
+            command=settings.command(self.name, str(archive.folder.parent), str(exported.folder)),
+            version=versions().get("kernelwright", "unknown"),
+        )
         (folder / "README.md").write_text(card(facts), "utf-8")
         (folder / "manifest.json").write_text(manifest(facts), "utf-8")

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
 
 from kernelwright.agent.leaderboard import rows
 from kernelwright.agent.leaderboard.board_records import Best, Board, Entry, ProblemEntry
 from kernelwright.agent.leaderboard.display_text import name
-from kernelwright.agent.leaderboard.fitted_table import FittingTable
 from kernelwright.agent.leaderboard.run_comparison import Change, RunComparison, RunSide
 from kernelwright.agent.leaderboard.standings import by_table
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from rich.console import Console, ConsoleOptions, RenderableType
+    from rich.table import Table
+    from rich.text import Text
+
+LEAST_WORDS: Final = 8
+"""Columns that a column of words has at least."""
+GAP: Final = 2
 
 LEGEND = (
     "#: whoever overlaps with the leader's interval shares its rank · k: the most attempts that all "
@@ -190,3 +197,62 @@ def _price(entry: Entry) -> str:
         return "-"
     unknown = "$ unknown, " if entry.cost_usd else ""
     return f"{unknown}{entry.tokens_per_solved:,.0f} tok"
+
+
+@dataclass(slots=True)
+class FittingTable:
+    """Rows of strangers' words, made fit to be seen; a heading that ends with `>` is of numbers.
+
+    Where the numbers would be cut in a terminal, each row becomes a line.
+    """
+
+    headings: Sequence[str]
+    rows: list[tuple[Text, ...]] = field(default_factory=list)
+
+    def add_row(self, *cells: str, **styles: str) -> None:
+        """Add a row; `styles` are those of columns, by heading."""
+        from rich.text import Text
+
+        styled = zip(self.headings, cells, strict=True)
+        self.rows.append(tuple(Text(name(cell), styles.get(heading, "")) for heading, cell in styled))
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
+        """The table, or its rows one by one."""
+        if self._least_width() <= options.max_width:
+            yield self._table()
+        else:
+            yield from self._lines()
+
+    def _least_width(self) -> int:
+        width = 0
+        for column, heading in enumerate(self.headings):
+            longest = max([len(heading.removesuffix(">")), *(len(row[column]) for row in self.rows)])
+            width += GAP + (longest if heading.endswith(">") else min(longest, LEAST_WORDS))
+        return width
+
+    def _table(self) -> Table:
+        from rich.table import Table
+
+        table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0))
+        for heading in self.headings:
+            # Numbers stand to the right and do not wrap.
+            is_number = heading.endswith(">")
+            table.add_column(
+                heading.removesuffix(">"),
+                justify="right" if is_number else "left",
+                no_wrap=is_number,
+                overflow="fold",
+            )
+        for row in self.rows:
+            table.add_row(*row)
+        return table
+
+    def _lines(self) -> Iterator[RenderableType]:
+        from rich.text import Text
+
+        for row in self.rows:
+            told = (
+                f"{heading.removesuffix('>')} {cell}"
+                for heading, cell in zip(self.headings, row, strict=True)
+            )
+            yield Text(" · ".join(told), overflow="fold")

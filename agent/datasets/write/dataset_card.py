@@ -95,7 +95,10 @@ def card(facts: CardFacts) -> str:
         rows=[(*key, count) for key, count in sorted(facts.exported.rows.items())],
         settings=_settings_rows(facts.settings),
         policies=sorted(facts.policies.items(), key=lambda of: (-of[1], of[0])),
-        licenses=[(name or "not stated", count) for name, count in facts.licenses.most_common()],
+        licenses=[
+            (name or "not stated", count)
+            for name, count in sorted(facts.licenses.items(), key=lambda of: (-of[1], of[0]))
+        ],
         table=_table,
         columns=lambda table: [
             (f"`{name}`", _type(kind), ABOUT.get(name, "")) for name, kind in table.features.items()
