@@ -36,14 +36,6 @@ class Placed:
     data: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Torn:
-    """A half-written last line and the file it was moved to."""
-
-    size: int
-    moved_to: Path
-
-
 def read_lines(path: Path) -> Iterator[Placed]:
     """Yield the complete lines; an unfinished last line is ignored."""
     offset = 0
@@ -124,9 +116,9 @@ class LogFile:
             file.seek(offset)
             return Placed(offset=offset, number=0, data=file.readline())
 
-    def repair(self, aside: Path) -> list[Torn]:
-        """Repair the end: move half-written lines into the folder `aside`, terminate a complete one."""
-        torn: list[Torn] = []
+    def repair(self, aside: Path) -> list[Path]:
+        """Repair the end: move half-written lines to files in `aside`, terminate a complete one."""
+        torn: list[Path] = []
         while self._size:
             start, tail = self._last_line()
             if _fields(tail) is not None:
@@ -146,7 +138,7 @@ class LogFile:
             (tail,) = deque(file, maxlen=1)
         return self._size - len(tail), tail
 
-    def _move_aside(self, start: int, tail: bytes, aside: Path) -> Torn:
+    def _move_aside(self, start: int, tail: bytes, aside: Path) -> Path:
         aside.mkdir(exist_ok=True)
         path = aside / f"byte-{start}-{hashlib.sha256(tail).hexdigest()[:8]}.txt"
         path.with_suffix(".pending").unlink(missing_ok=True)
@@ -154,7 +146,7 @@ class LogFile:
         os.ftruncate(self._file, start)
         os.fsync(self._file)
         self._size = start
-        return Torn(size=len(tail), moved_to=path)
+        return path
 
 
 def _fields(data: bytes) -> dict[str, object] | None:

@@ -245,8 +245,8 @@ class RunLog:
                     f"{self._log.path}, line {line.number} is about attempt {missing}, which has no reply"
                 ) from None
         for part in torn:
-            moved_to = part.moved_to.relative_to(self.folder).as_posix()
-            self.append(LogRepaired(at=now(), size=part.size, moved_to=moved_to))
+            moved_to = part.relative_to(self.folder).as_posix()
+            self.append(LogRepaired(at=now(), size=part.stat().st_size, moved_to=moved_to))
 
     def _refuse_if_out_of_order(self, line: AnyLine) -> None:
         known = self.index.attempts

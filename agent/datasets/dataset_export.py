@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import json
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -18,13 +18,12 @@ from kernelwright.agent.datasets.select.filters import OF_ATTEMPTS, KnownNames, 
 from kernelwright.agent.datasets.select.near_duplicates import Repeats, sketch
 from kernelwright.agent.datasets.select.splits import ProblemSplits, forbidden_sources
 from kernelwright.agent.datasets.write.columns import DatasetTable, Row
-from kernelwright.agent.datasets.write.dataset_card import CardFacts, card, manifest
+from kernelwright.agent.datasets.write.dataset_card import card, manifest
 from kernelwright.agent.datasets.write.message_texts import MessageTexts
 from kernelwright.agent.datasets.write.row_files import RowFiles
 from kernelwright.agent.records.atomic_folder import UnusableExport, appearing
 from kernelwright.agent.records.attempt_log import Attempt, ProblemUsed
 from kernelwright.agent.records.attempt_view import AttemptView
-from kernelwright.agent.records.provenance import versions
 from kernelwright.evaluator import Record
 
 DAMAGED: Final = "a text of it is missing or damaged"
@@ -216,16 +215,6 @@ class DatasetExporter:
         export.read()
         with closing(files):
             export.emit()
-        facts = CardFacts(
-            format=self.name,
-            tables=self.tables,
-            settings=settings,
-            exported=exported,
-            problems=Counter(splits.split(problem) for problem in stage.problems()),
-            licenses=stage.licenses,
-            policies=stage.policies(),
-            command=settings.command(self.name, str(archive.folder.parent), str(exported.folder)),
-            version=versions().get("kernelwright", "unknown"),
-        )
-        (folder / "README.md").write_text(card(facts), "utf-8")
-        (folder / "manifest.json").write_text(manifest(facts), "utf-8")
+        facts = manifest(export)
+        (folder / "README.md").write_text(card(facts, self.tables), "utf-8")
+        (folder / "manifest.json").write_text(json.dumps(facts, indent=2, ensure_ascii=False) + "\n", "utf-8")

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from itertools import count
+from operator import itemgetter
 from pathlib import Path
 from statistics import pstdev
 from typing import Final, TypeAlias
@@ -47,7 +47,6 @@ class KernelBenchId:
 
     @property
     def file_name(self) -> str:
-        """The candidate's file."""
         return f"level_{self.level}_problem_{self.problem}_sample_{self.sample}_kernel.py"
 
 
@@ -90,9 +89,9 @@ class KernelBenchWriter:
     def finish(self) -> str:
         """Write the results of every folder, and the baselines."""
         for folder in self._folders.values():
-            results = {
-                key: sorted(rows, key=_sample) for key, rows in sorted(folder.results.items(), key=_number)
-            }
+            order = sorted(folder.results, key=lambda name: (int(name) if name.isdecimal() else 0, name))
+            by_sample = itemgetter("sample_id")
+            results = {name: sorted(folder.results[name], key=by_sample) for name in order}
             write_json(folder.path / RESULTS, results)
         for (name, kind), levels in self._baselines.items():
             ordered = {level: dict(sorted(levels[level].items())) for level in sorted(levels)}
@@ -217,14 +216,6 @@ def _free(place: KernelBenchId, taken: set[int]) -> KernelBenchId:
     sample = next(number for number in count(place.sample) if number not in taken)
     taken.add(sample)
     return replace(place, sample=sample)
-
-
-def _sample(row: Json) -> int:
-    return int(str(row["sample_id"]))
-
-
-def _number(item: tuple[str, Iterable[object]]) -> tuple[int, str]:
-    return int(item[0]) if item[0].isdecimal() else 0, item[0]
 
 
 def _plain(name: str) -> str:

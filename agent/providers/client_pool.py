@@ -59,7 +59,6 @@ class Clients:
             raise ProviderError(trouble.message, fatal=trouble.fatal) from error
 
     async def close(self) -> None:
-        """Release connections."""
         while self._in_flight:
             client, _ = self._in_flight.popitem()
             await client.close()

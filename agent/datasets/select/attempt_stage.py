@@ -78,7 +78,6 @@ class AttemptStage:
         return True
 
     def problems(self) -> list[str]:
-        """Ids of the problems of all attempts."""
         return sorted(self._problems)
 
     def views(self, problem: str) -> list[AttemptView]:

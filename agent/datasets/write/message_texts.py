@@ -29,7 +29,6 @@ class MessageTexts:
         self._reasoning = reasoning
 
     def prompt(self, attempt: Attempt) -> list[Turn]:
-        """The messages of its prompt."""
         return [
             {"role": message.role, "content": whole_characters(message.content)}
             for message in self._archive.messages(attempt.completion)
@@ -44,7 +43,6 @@ class MessageTexts:
         return f"<think>\n{thoughts}\n</think>\n\n{text}" if thoughts else text
 
     def code(self, attempt: Attempt) -> str | None:
-        """The candidate's source."""
         code = self._archive.code(attempt)
         return None if code is None else whole_characters(code)
 
