@@ -18,12 +18,15 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from kernelwright.agent.archive.archive_errors import ArchiveError
 from kernelwright.agent.archive.private_lock import take_lock
 from kernelwright.agent.records.attempt_log import SCHEMA_VERSION, AnyLine
 from kernelwright.evaluator import write_whole
 
 _LINE: TypeAdapter[AnyLine] = TypeAdapter(AnyLine)
+
+
+class ArchiveError(Exception):
+    """The archive cannot be read or written: damaged, newer than this program, or in use."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,7 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from kernelwright.agent.archive.archive_errors import ArchiveError, MisplacedRun, UnknownRun
-from kernelwright.agent.archive.log import Placed, parse, read_lines
+from kernelwright.agent.archive.log import ArchiveError, Placed, parse, read_lines
 from kernelwright.agent.archive.text_store import TextStore
 from kernelwright.agent.records.attempt_log import (
     AnyLine,
@@ -31,6 +30,14 @@ TEXTS: Final = "texts"
 # How this program writes an evaluation's line; inside a JSON string the quotes would be escaped. A line in
 # any other layout is parsed.
 _EVALUATION: Final = re.compile(rb'"kind":"evaluation","attempt":"([0-9a-f]+)"')
+
+
+class UnknownRun(ArchiveError):
+    """No run has that name; the message lists the known ones."""
+
+
+class MisplacedRun(ArchiveError):
+    """A folder holds a run of another name: it was copied or renamed."""
 
 
 def refuse_misplaced(line: AnyLine, folder: Path) -> None:

@@ -11,9 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Self
 
-from kernelwright.agent.archive.archive_errors import ArchiveError
 from kernelwright.agent.archive.disk_reserve import DiskReserve
-from kernelwright.agent.archive.log import LogFile, parse, read_lines
+from kernelwright.agent.archive.log import ArchiveError, LogFile, parse, read_lines
 from kernelwright.agent.archive.log_index import Index
 from kernelwright.agent.archive.run_reader import LOG, TEXTS, Archive, refuse_misplaced
 from kernelwright.agent.archive.text_store import TextStore

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from kernelwright.agent.archive.archive_errors import ArchiveError
+from kernelwright.agent.archive.log import ArchiveError
 from kernelwright.agent.records.attempt_log import INLINE_BYTES, Text, TextRef
 from kernelwright.agent.records.strict_json import whole_characters
 from kernelwright.evaluator import read_regular, write_whole

@@ -42,7 +42,7 @@ _BACKEND: Final = re.compile(r"^\W*backend\W+(\w+)", re.IGNORECASE | re.MULTILIN
 
 
 class ReplayServer(LoopbackServer):
-    """Serves a folder of recordings; use it as a context manager, or `start` and `stop`."""
+    """Serves a folder of recordings while it is entered."""
 
     def __init__(self, folder: Path, *, port: int = 0) -> None:
         super().__init__(self._respond, port=port)

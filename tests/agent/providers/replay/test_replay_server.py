@@ -192,11 +192,8 @@ def test_other_clients_are_understood_by_their_prompt(folder: Path) -> None:
 
 def test_a_stopped_server_leaves_no_thread_behind(folder: Path) -> None:
     before = threading.active_count()
-    server = ReplayServer(folder)
-    server.start()
-    answers(server, request())
-    server.stop()
-    server.stop()
+    with ReplayServer(folder) as server:
+        answers(server, request())
     for thread in threading.enumerate():
         if thread is not threading.current_thread() and "process_request" in thread.name:
             thread.join(5)
