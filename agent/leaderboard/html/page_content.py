@@ -188,12 +188,12 @@ class _Page:
             attempt = self._content.chosen.get(row.attempt) if is_listed or not documents else None
             found = self._document(attempt) if attempt else None
             if found is None:
-                shown.append(ShownAttempt(row, None))
+                shown.append((row, None))
                 continue
             flaws = flaws or found.flaws
             key = self._shelf.put(f"document {row.attempt}", dict)
             documents.append((key, found))
-            shown.append(ShownAttempt(row, key if is_listed else None))
+            shown.append((row, key if is_listed else None))
         page = self._content.page_of.get(section.number, "")
         count = len(section.chosen)
         self._header.add_section(

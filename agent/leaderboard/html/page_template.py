@@ -8,19 +8,22 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from kernelwright.agent.leaderboard.html import standings_table
-from kernelwright.agent.leaderboard.html.machines import Machine
 from kernelwright.agent.leaderboard.html.page_content import Filled
 from kernelwright.agent.leaderboard.html.standings_table import StandingsTable
 
 ASSETS: Final = Path(__file__).parent / "assets"
 _SCRIPTS: Final = ("core.js", "lists.js", "explore.js", "drawing.js", "section.js", "compare.js", "start.js")
 _STYLES: Final = ("page.css", "section.css")
+
+
+Machine: TypeAlias = tuple[str, ...]
+"""Device, driver, torch, CUDA, and the evaluator's version and source; empty where a record is silent."""
 
 
 @dataclass(frozen=True, slots=True)

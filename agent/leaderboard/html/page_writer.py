@@ -12,13 +12,12 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
-from kernelwright.agent.archive import Archive
+from kernelwright.agent.archive import Archive, ArchiveError
 from kernelwright.agent.leaderboard.board_records import Board
 from kernelwright.agent.leaderboard.display_text import name
-from kernelwright.agent.leaderboard.html.machines import Machine, machines
 from kernelwright.agent.leaderboard.html.page_content import PageSources, fill
 from kernelwright.agent.leaderboard.html.page_sections import Section, paged, sections
-from kernelwright.agent.leaderboard.html.page_template import Shell, render
+from kernelwright.agent.leaderboard.html.page_template import Machine, Shell, render
 from kernelwright.agent.leaderboard.html.standings_table import tables
 from kernelwright.agent.leaderboard.policy import (
     ENTRIES_SHOWN,
@@ -94,7 +93,7 @@ def write_pages(
             for section in page
         },
     )
-    found = machines(archive, content.chosen.values())
+    found = _machines(archive, content.chosen.values())
     left_out = unreadable = 0
     for number, path in enumerate(files):
         shell = _shell(rows, files, number, found=found, made=made, limits=limits)
@@ -128,6 +127,29 @@ def _chosen(archive: Archive, run: str | None, parts: Iterable[Section]) -> dict
     ]
     wanted = {attempt for _, attempt in sorted(shown, key=lambda pair: pair[0])[:KERNELS]}
     return {attempt.id: attempt for attempt in archive.attempts(run) if attempt.id in wanted}
+
+
+def _machines(archive: Archive, attempts: Iterable[Attempt]) -> list[tuple[Machine, str]]:
+    """The machines of the attempts, with the days of their runs; one attempt of each run is read."""
+    days: dict[Machine, list[str]] = {}
+    read: set[tuple[str, str]] = set()
+    for attempt in attempts:
+        hardware = attempt.evaluation.score.hardware if attempt.evaluation else None
+        if hardware is None or (attempt.key.run, hardware) in read:
+            continue
+        read.add((attempt.key.run, hardware))
+        try:
+            evaluation = archive.evaluation(attempt)
+        except ArchiveError:
+            continue
+        if evaluation is None or evaluation.environment is None:
+            continue
+        where = evaluation.environment
+        evaluator = " ".join(filter(None, (evaluation.evaluator_version, evaluation.evaluator_sha)))
+        found = (where.device_name, where.driver, where.torch, where.cuda, evaluator)
+        day = (evaluation.evaluated_at or attempt.completion.completed_at)[:10]
+        days.setdefault(tuple(map(name, found)), []).append(name(day))
+    return [(machine, " to ".join(sorted({min(on), max(on)}))) for machine, on in sorted(days.items())]
 
 
 def _problems(archive: Archive, rows: AttemptRows) -> dict[tuple[str, str], Text]:
