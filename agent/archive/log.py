@@ -51,11 +51,7 @@ def read_lines(path: Path) -> Iterator[Placed]:
 
 
 def parse(line: Placed, path: Path) -> AnyLine:
-    """Read one line.
-
-    Raises:
-        ArchiveError: it is damaged, or written by a newer version of this program.
-    """
+    """Read one line; raises ArchiveError where it is damaged, or of a newer version of this program."""
     try:
         record = _LINE.validate_json(line.data)
     except ValidationError as error:

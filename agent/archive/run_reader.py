@@ -98,11 +98,7 @@ class Archive:
         return self.folder / run / LOG
 
     def lines(self, run: str) -> Iterator[AnyLine]:
-        """Iterate over the lines of a run.
-
-        Raises:
-            ArchiveError: a line is damaged or newer than this program.
-        """
+        """Iterate over the lines of a run; raises ArchiveError at one that is damaged or newer."""
         path = self.log_path(run)
         return (parse(line, path) for line in read_lines(path))
 
@@ -125,11 +121,7 @@ class Archive:
                     yield attempt
 
     def started(self, run: str) -> RunStarted:
-        """The first line of a run.
-
-        Raises:
-            ArchiveError: its log does not begin as a log does.
-        """
+        """The first line of a run; raises ArchiveError where its log begins otherwise."""
         first = next(self.lines(run), None)
         if not isinstance(first, RunStarted):
             raise ArchiveError(f"{self.log_path(run)} does not begin with the start of a run")
@@ -160,11 +152,7 @@ class Archive:
         }
 
     def text(self, run: str, text: Text) -> str:
-        """Return a text that a line of the run holds or names.
-
-        Raises:
-            ArchiveError: its file is missing or damaged.
-        """
+        """Return a text that a line holds or names; raises ArchiveError where its file is damaged."""
         return TextStore(self.folder / run / TEXTS).get(text)
 
     def messages(self, completion: CompletionRecorded) -> tuple[Message, ...]:

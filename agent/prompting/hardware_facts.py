@@ -61,11 +61,7 @@ class Hardware(Record):
 
 
 def read_targets(prompts: Path) -> dict[str, Hardware]:
-    """Read the table of known targets, by the short name `--target` takes.
-
-    Raises:
-        ConfigError: the table is missing or malformed.
-    """
+    """Read the table of targets by short name; raises ConfigError where it is missing or malformed."""
     path = prompts / TABLE
     try:
         rows = tomllib.loads(path.read_text("utf-8"))
@@ -75,11 +71,7 @@ def read_targets(prompts: Path) -> dict[str, Hardware]:
 
 
 def find_target(name: str, prompts: Path) -> Hardware:
-    """Return a target by its short name.
-
-    Raises:
-        ConfigError: unknown name; the message lists the known ones.
-    """
+    """Return a target by its short name; raises ConfigError, which lists the known ones."""
     targets = read_targets(prompts)
     if name.lower() == "cpu":
         return this_cpu()

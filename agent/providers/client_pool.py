@@ -31,11 +31,7 @@ class Clients:
 
     @contextmanager
     def lease(self) -> Iterator[AsyncOpenAI]:
-        """A client to make one request with.
-
-        Raises:
-            ProviderError: the endpoint's URL is none.
-        """
+        """A client to make one request with; raises ProviderError where the endpoint's URL is none."""
         free = (client for client, requests in self._in_flight.items() if requests < CONNECTIONS)
         client = next(free, None) or self._open()
         self._in_flight[client] = self._in_flight.get(client, 0) + 1
@@ -46,11 +42,7 @@ class Clients:
 
     @contextmanager
     def lease_once(self) -> Iterator[AsyncOpenAI]:
-        """The same for a call that is not tried again here.
-
-        Raises:
-            ProviderError: the endpoint's URL is none, or the call failed.
-        """
+        """The same for a call that is not tried again here; raises ProviderError where it failed, too."""
         try:
             with self.lease() as client:
                 yield client

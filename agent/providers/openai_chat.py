@@ -76,11 +76,7 @@ class OpenAIProvider:
         raise AssertionError("unreachable: the last try returns or raises")
 
     async def models(self) -> tuple[str, ...]:
-        """Names of the models the endpoint lists.
-
-        Raises:
-            ProviderError: it does not answer.
-        """
+        """Names of the models the endpoint lists; raises ProviderError where it does not answer."""
         with self._clients.lease_once() as client:
             page = await client.models.list(timeout=self._patience.connect_s)
             return tuple(str(model.id) for model in page.data)

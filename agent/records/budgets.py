@@ -97,11 +97,7 @@ class Ledger:
             await self._changed.wait()
 
     def check(self) -> None:
-        """Raise unless something is left.
-
-        Raises:
-            BudgetReachedError: the budget is spent.
-        """
+        """Raise BudgetReachedError unless something is left."""
         for name, limit, spent in self._limits(self.spent):
             if spent >= limit:
                 raise BudgetReachedError(f"budget of {_amount(name, limit)} reached")

@@ -27,11 +27,7 @@ class HttpRequest:
     body: bytes
 
     def json(self) -> Mapping[str, object]:
-        """The body as a JSON object.
-
-        Raises:
-            HttpFailure: it is none; 400.
-        """
+        """The body as a JSON object; raises HttpFailure 400 where it is none."""
         try:
             value = json.loads(self.body)
         except (ValueError, RecursionError) as error:
