@@ -45,20 +45,12 @@ def compare(kernel: str, before: Evaluation, after: Evaluation) -> Reproduction:
     outcome, why = _decide(before, after)
     if before.evaluator_sha and before.evaluator_sha != after.evaluator_sha:
         why += "; the evaluator has changed since"
-    return Reproduction(
-        kernel=kernel, problem=before.problem, outcome=outcome, why=why, before=before, after=after
-    )
+    return _found(kernel, outcome, why, before, after)
 
 
 def not_comparable(kernel: str, before: Evaluation, why: str) -> Reproduction:
     """Report a kernel that could not be evaluated again on this machine."""
-    return Reproduction(
-        kernel=kernel,
-        problem=before.problem,
-        outcome=ReproductionOutcome.NOT_COMPARABLE,
-        why=why,
-        before=before,
-    )
+    return _found(kernel, ReproductionOutcome.NOT_COMPARABLE, why, before)
 
 
 def damaged(kernel: str, why: str, problem: str = "-") -> Reproduction:
@@ -81,9 +73,7 @@ def rescore(kernel: str, before: Evaluation, after: Evaluation) -> Reproduction:
         then = f"; {before.speedup:.2f}× before" if before.speedup is not None else ""
         now = f"{measured.speedup:.2f}× over {measured.against}" if measured else "not timed"
         outcome, why = ReproductionOutcome.RESCORED, now + then
-    return Reproduction(
-        kernel=kernel, problem=before.problem, outcome=outcome, why=why, before=before, after=after
-    )
+    return _found(kernel, outcome, why, before, after)
 
 
 def needs_another(found: Reproduction) -> bool:
@@ -104,6 +94,14 @@ def is_settled(found: Reproduction) -> bool:
 def after_another(first: Reproduction, second: Reproduction) -> Reproduction:
     """Report the second of two evaluations, with what the first said."""
     return second.model_copy(update={"why": f"{second.why}; evaluated twice, the first time: {first.why}"})
+
+
+def _found(
+    kernel: str, outcome: ReproductionOutcome, why: str, before: Evaluation, after: Evaluation | None = None
+) -> Reproduction:
+    return Reproduction(
+        kernel=kernel, problem=before.problem, outcome=outcome, why=why, before=before, after=after
+    )
 
 
 def _decide(before: Evaluation, after: Evaluation) -> tuple[ReproductionOutcome, str]:

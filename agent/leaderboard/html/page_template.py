@@ -30,8 +30,6 @@ Machine: TypeAlias = tuple[str, ...]
 class Shell:
     """A page without its data."""
 
-    about: str
-    """One sentence for search results and previews of links."""
     made: str
     tracks: Mapping[str, Sequence[StandingsTable]]
     """Standings over all correct kernels (`all`), and over those of one track; empty on further pages."""
@@ -40,7 +38,8 @@ class Shell:
     unjudged: int
     runs: int
     problems: int
-    models: int
+    models: Sequence[str]
+    hardware: Sequence[str]
     files: tuple[str, ...]
     number: int
     """Number of the page, from 0."""

@@ -184,7 +184,6 @@ def _shell(
     most = ENTRIES_SHOWN
     while True:
         shell = Shell(
-            about=_about(rows),
             machines=found if number == 0 else (),
             made=made,
             tracks={track: tables(board, most=most) for track, board in boards.items()},
@@ -192,25 +191,14 @@ def _shell(
             unjudged=rows.unevaluated,
             runs=len({row.run for row in rows.evaluated}),
             problems=len({row.problem for row in rows.evaluated}),
-            models=len({row.model for row in rows.evaluated}),
+            models=[name(model) for model in sorted({row.model for row in rows.evaluated})],
+            hardware=sorted({name(row.policy.hardware or "") for row in rows.evaluated}),
             files=tuple(quote(path.name) for path in files),
             number=number,
         )
         if most <= 1 or len(render(shell).encode()) <= limits.size // 4:
             return shell
         most //= 2
-
-
-def _about(rows: AttemptRows) -> str:
-    models = sorted({row.model for row in rows.evaluated})
-    hardware = sorted({row.policy.hardware or "" for row in rows.evaluated})
-    named = ", ".join(map(name, models[:3])) + (" and others" if len(models) > 3 else "")
-    problems = len({row.problem for row in rows.evaluated})
-    return (
-        f"Kernels written by {named or 'language models'} for {problems} PyTorch problem"
-        f"{'s' if problems != 1 else ''}, verified and timed by kernelwright on "
-        f"{', '.join(map(name, hardware)) or 'no device'}."
-    )
 
 
 def _boards(rows: AttemptRows) -> dict[str, Board]:
