@@ -45,10 +45,6 @@ class KernelBenchId:
     problem: str
     sample: int
 
-    @property
-    def file_name(self) -> str:
-        return f"level_{self.level}_problem_{self.problem}_sample_{self.sample}_kernel.py"
-
 
 @dataclass(frozen=True, slots=True)
 class _RunFolder:
@@ -81,8 +77,12 @@ class KernelBenchWriter:
         folder = self._folder(attempt, place.level, policy)
         if folder.owners.setdefault(place.problem, attempt.key.problem) != attempt.key.problem:
             return "another problem has its number"
-        place = _free(place, folder.taken[place.problem])
-        (folder.path / place.file_name).write_bytes(code.encode("utf-8", "surrogatepass"))
+        # The sample itself, or the next free one: turns of one conversation share a sample.
+        taken = folder.taken[place.problem]
+        place = replace(place, sample=next(number for number in count(place.sample) if number not in taken))
+        taken.add(place.sample)
+        name = f"level_{place.level}_problem_{place.problem}_sample_{place.sample}_kernel.py"
+        (folder.path / name).write_bytes(code.encode("utf-8", "surrogatepass"))
         folder.results[place.problem].append(result_of(place, attempt, evaluation, policy))
         return ""
 
@@ -209,13 +209,6 @@ def _error_kind(evaluation: Evaluation) -> str:
             return "correctness_issue"
         case _:
             return "runtime_error"
-
-
-def _free(place: KernelBenchId, taken: set[int]) -> KernelBenchId:
-    """The name itself, or the next free one: turns of one conversation share a sample."""
-    sample = next(number for number in count(place.sample) if number not in taken)
-    taken.add(sample)
-    return replace(place, sample=sample)
 
 
 def _plain(name: str) -> str:

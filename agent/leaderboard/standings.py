@@ -259,6 +259,7 @@ def _estimate(value: float, around: Interval | None) -> Estimate:
 
 def _problem(of: tuple[str, ScorePolicy], rows: list[AttemptView]) -> ProblemEntry:
     best = fastest(rows)
+    shared = {name: getattr(best, name) for name in Best.model_fields} if best else {}
     return ProblemEntry(
         problem=rows[0].problem,
         backend=of[0],
@@ -266,10 +267,5 @@ def _problem(of: tuple[str, ScorePolicy], rows: list[AttemptView]) -> ProblemEnt
         attempts=len(rows),
         passed=sum(row.speedup is not None for row in rows),
         flaws=tuple(dict.fromkeys(flaw for row in rows for flaw in row.flaws)),
-        best=_best_kernel(best) if best else None,
+        best=Best(**shared) if best else None,
     )
-
-
-def _best_kernel(row: AttemptView) -> Best:
-    shared = {name: getattr(row, name) for name in Best.model_fields}
-    return Best(**shared | {"speedup": row.speedup or 1.0})

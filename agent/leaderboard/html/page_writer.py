@@ -80,7 +80,8 @@ def write_pages(
     rows = read_rows(archive.attempts(run))
     parts = sections(rows.evaluated, most=limits.attempts)
     pages = paged(parts, most=limits.attempts)
-    files = _files(file, len(pages))
+    further = range(2, len(pages) + 2) if len(pages) > 1 else ()
+    files = [file, *(file.with_name(f"{file.stem}.{number}{file.suffix}") for number in further)]
     content = PageSources(
         archive=archive,
         chosen=_chosen(archive, run, parts),
@@ -111,11 +112,6 @@ def write_pages(
     return WrittenPages(
         files=tuple(files), attempts=len(rows.evaluated), texts_left_out=left_out, unreadable=unreadable
     )
-
-
-def _files(file: Path, pages: int) -> list[Path]:
-    further = range(2, pages + 2) if pages > 1 else ()
-    return [file, *(file.with_name(f"{file.stem}.{number}{file.suffix}") for number in further)]
 
 
 def _chosen(archive: Archive, run: str | None, parts: Iterable[Section]) -> dict[str, Attempt]:
