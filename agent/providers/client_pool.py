@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from kernelwright.agent.providers.endpoint import Endpoint, RetryPolicy
+from kernelwright.agent.providers.endpoint import Endpoint, RetryPolicy, is_loopback
 from kernelwright.agent.providers.policy import CONNECTIONS
 from kernelwright.agent.providers.provider_errors import diagnose, failures
 from kernelwright.agent.records.messages import ProviderError
@@ -60,12 +60,14 @@ class Clients:
 
         endpoint, patience = self._endpoint, self._patience
         try:
+            # Proxies have no business on this machine.
+            is_local = is_loopback(endpoint.base_url)
             return openai.AsyncOpenAI(
                 api_key=endpoint.api_key or "none",
                 base_url=endpoint.base_url,
                 max_retries=self._sdk_retries,
                 timeout=openai.Timeout(patience.timeout_s, connect=patience.connect_s),
-                http_client=openai.DefaultAsyncHttpxClient(trust_env=False) if endpoint.is_local else None,
+                http_client=openai.DefaultAsyncHttpxClient(trust_env=False) if is_local else None,
             )
         except ValueError as error:
             raise ProviderError(
