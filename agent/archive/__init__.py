@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from kernelwright.agent.archive.archive_errors import ArchiveError, UnknownRun
+from kernelwright.agent.archive.log import ArchiveError
 from kernelwright.agent.archive.log_index import cost_of
-from kernelwright.agent.archive.run_reader import Archive
+from kernelwright.agent.archive.run_reader import Archive, UnknownRun
 from kernelwright.agent.archive.run_writer import ExtractedReply, RunLog, begin_run, resume_run
 
 __all__ = [

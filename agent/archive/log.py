@@ -11,19 +11,22 @@ import hashlib
 import json
 import os
 import threading
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from kernelwright.agent.archive.archive_errors import ArchiveError
-from kernelwright.agent.archive.policy import BLOCK_BYTES
 from kernelwright.agent.archive.private_lock import take_lock
 from kernelwright.agent.records.attempt_log import SCHEMA_VERSION, AnyLine
 from kernelwright.evaluator import write_whole
 
 _LINE: TypeAdapter[AnyLine] = TypeAdapter(AnyLine)
+
+
+class ArchiveError(Exception):
+    """The archive cannot be read or written: damaged, newer than this program, or in use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,14 +37,6 @@ class Placed:
     number: int
     """Line number, from 1."""
     data: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Torn:
-    """A half-written last line and the file it was moved to."""
-
-    size: int
-    moved_to: Path
 
 
 def read_lines(path: Path) -> Iterator[Placed]:
@@ -56,11 +51,7 @@ def read_lines(path: Path) -> Iterator[Placed]:
 
 
 def parse(line: Placed, path: Path) -> AnyLine:
-    """Read one line.
-
-    Raises:
-        ArchiveError: it is damaged, or written by a newer version of this program.
-    """
+    """Read one line; raises ArchiveError where it is damaged, or of a newer version of this program."""
     try:
         record = _LINE.validate_json(line.data)
     except ValidationError as error:
@@ -120,18 +111,13 @@ class LogFile:
 
     def line_at(self, offset: int) -> Placed:
         """Read the line at an offset that `append` or a scan returned."""
-        data = b""
-        while not data.endswith(b"\n"):
-            block = os.pread(self._file, 4096, offset + len(data))
-            end = block.find(b"\n")
-            data += block if end < 0 else block[: end + 1]
-            if not block:
-                raise ArchiveError(f"{self.path} ends inside the line at byte {offset}")
-        return Placed(offset=offset, number=0, data=data)
+        with self.path.open("rb") as file:
+            file.seek(offset)
+            return Placed(offset=offset, number=0, data=file.readline())
 
-    def repair(self, aside: Path) -> list[Torn]:
-        """Repair the end: move half-written lines into the folder `aside`, terminate a complete one."""
-        torn: list[Torn] = []
+    def repair(self, aside: Path) -> list[Path]:
+        """Repair the end: move half-written lines to files in `aside`, terminate a complete one."""
+        torn: list[Path] = []
         while self._size:
             start, tail = self._last_line()
             if _fields(tail) is not None:
@@ -147,15 +133,11 @@ class LogFile:
         os.close(self._lock)
 
     def _last_line(self) -> tuple[int, bytes]:
-        start, tail = self._size, b""
-        while start > 0 and b"\n" not in tail[:-1]:
-            step = min(BLOCK_BYTES, start)
-            start -= step
-            tail = os.pread(self._file, step, start) + tail
-        cut = tail.rfind(b"\n", 0, -1) + 1
-        return start + cut, tail[cut:]
+        with self.path.open("rb") as file:
+            (tail,) = deque(file, maxlen=1)
+        return self._size - len(tail), tail
 
-    def _move_aside(self, start: int, tail: bytes, aside: Path) -> Torn:
+    def _move_aside(self, start: int, tail: bytes, aside: Path) -> Path:
         aside.mkdir(exist_ok=True)
         path = aside / f"byte-{start}-{hashlib.sha256(tail).hexdigest()[:8]}.txt"
         path.with_suffix(".pending").unlink(missing_ok=True)
@@ -163,7 +145,7 @@ class LogFile:
         os.ftruncate(self._file, start)
         os.fsync(self._file)
         self._size = start
-        return Torn(size=len(tail), moved_to=path)
+        return path
 
 
 def _fields(data: bytes) -> dict[str, object] | None:

@@ -63,7 +63,6 @@ class Index:
         self._last = ""
 
     def observe(self, line: AnyLine, offset: int) -> None:
-        """Update the index with one line."""
         match line:
             case CompletionRecorded() if line.attempt in self.attempts:
                 # Only a concatenation of two copies of a log repeats a reply. It was paid once.
@@ -92,7 +91,6 @@ class Index:
         self._last = line.at
 
     def usage(self) -> Usage:
-        """Tokens of every reply."""
         return Usage.model_validate(self._tokens)
 
     def spent(self) -> Cost:

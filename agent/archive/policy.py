@@ -6,7 +6,5 @@ from typing import Final
 
 RESERVED_BYTES: Final = 16 << 20
 """Bytes reserved while a run is written: room for some hundred replies in flight."""
-BLOCK_BYTES: Final = 1 << 16
-"""Bytes read at once in search of the last line of a log."""
 LOCK_POLL_S: Final = 0.02
 """Seconds between two tries to take a lock."""

@@ -7,7 +7,7 @@ import fcntl
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from kernelwright.agent.archive.policy import LOCK_POLL_S
@@ -24,13 +24,11 @@ def take_lock(path: Path, *, wait_s: float = 0.0) -> int:
     end = time.monotonic() + wait_s
     try:
         while True:
-            try:
+            with suppress(BlockingIOError):
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                if time.monotonic() >= end:
-                    raise BlockingIOError(errno.EAGAIN, "held by another process", str(path)) from None
-            else:
                 return lock
+            if time.monotonic() >= end:
+                raise BlockingIOError(errno.EAGAIN, "held by another process", str(path))
             time.sleep(LOCK_POLL_S)
     except BaseException:
         os.close(lock)

@@ -45,20 +45,12 @@ def compare(kernel: str, before: Evaluation, after: Evaluation) -> Reproduction:
     outcome, why = _decide(before, after)
     if before.evaluator_sha and before.evaluator_sha != after.evaluator_sha:
         why += "; the evaluator has changed since"
-    return Reproduction(
-        kernel=kernel, problem=before.problem, outcome=outcome, why=why, before=before, after=after
-    )
+    return _found(kernel, outcome, why, before, after)
 
 
 def not_comparable(kernel: str, before: Evaluation, why: str) -> Reproduction:
     """Report a kernel that could not be evaluated again on this machine."""
-    return Reproduction(
-        kernel=kernel,
-        problem=before.problem,
-        outcome=ReproductionOutcome.NOT_COMPARABLE,
-        why=why,
-        before=before,
-    )
+    return _found(kernel, ReproductionOutcome.NOT_COMPARABLE, why, before)
 
 
 def damaged(kernel: str, why: str, problem: str = "-") -> Reproduction:
@@ -81,9 +73,7 @@ def rescore(kernel: str, before: Evaluation, after: Evaluation) -> Reproduction:
         then = f"; {before.speedup:.2f}× before" if before.speedup is not None else ""
         now = f"{measured.speedup:.2f}× over {measured.against}" if measured else "not timed"
         outcome, why = ReproductionOutcome.RESCORED, now + then
-    return Reproduction(
-        kernel=kernel, problem=before.problem, outcome=outcome, why=why, before=before, after=after
-    )
+    return _found(kernel, outcome, why, before, after)
 
 
 def needs_another(found: Reproduction) -> bool:
@@ -91,7 +81,8 @@ def needs_another(found: Reproduction) -> bool:
     after = found.after
     if after is None or found.outcome in (ReproductionOutcome.REPRODUCED, ReproductionOutcome.RESCORED):
         return False
-    return after.status in UNSURE or (after.status is Status.PASSED and _is_about_time(found, after))
+    is_about_time = found.outcome is not ReproductionOutcome.NOT_COMPARABLE or bool(exclusion_reason(after))
+    return after.status in UNSURE or (after.status is Status.PASSED and is_about_time)
 
 
 def is_settled(found: Reproduction) -> bool:
@@ -105,8 +96,12 @@ def after_another(first: Reproduction, second: Reproduction) -> Reproduction:
     return second.model_copy(update={"why": f"{second.why}; evaluated twice, the first time: {first.why}"})
 
 
-def _is_about_time(found: Reproduction, after: Evaluation) -> bool:
-    return found.outcome is not ReproductionOutcome.NOT_COMPARABLE or bool(exclusion_reason(after))
+def _found(
+    kernel: str, outcome: ReproductionOutcome, why: str, before: Evaluation, after: Evaluation | None = None
+) -> Reproduction:
+    return Reproduction(
+        kernel=kernel, problem=before.problem, outcome=outcome, why=why, before=before, after=after
+    )
 
 
 def _decide(before: Evaluation, after: Evaluation) -> tuple[ReproductionOutcome, str]:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from pydantic import ValidationError
 
-from kernelwright.agent.archive.archive_errors import ArchiveError, MisplacedRun, UnknownRun
-from kernelwright.agent.archive.attempts import fold
-from kernelwright.agent.archive.log import parse, read_lines
+from kernelwright.agent.archive.log import ArchiveError, Placed, parse, read_lines
 from kernelwright.agent.archive.text_store import TextStore
 from kernelwright.agent.records.attempt_log import (
     AnyLine,
     Attempt,
     CompletionRecorded,
+    EvaluationRecorded,
     ProblemUsed,
     RunStarted,
     Text,
@@ -25,6 +26,18 @@ from kernelwright.evaluator import Evaluation, Problem, problem_from_source
 
 LOG: Final = "attempts.jsonl"
 TEXTS: Final = "texts"
+
+# How this program writes an evaluation's line; inside a JSON string the quotes would be escaped. A line in
+# any other layout is parsed.
+_EVALUATION: Final = re.compile(rb'"kind":"evaluation","attempt":"([0-9a-f]+)"')
+
+
+class UnknownRun(ArchiveError):
+    """No run has that name; the message lists the known ones."""
+
+
+class MisplacedRun(ArchiveError):
+    """A folder holds a run of another name: it was copied or renamed."""
 
 
 def refuse_misplaced(line: AnyLine, folder: Path) -> None:
@@ -85,11 +98,7 @@ class Archive:
         return self.folder / run / LOG
 
     def lines(self, run: str) -> Iterator[AnyLine]:
-        """Iterate over the lines of a run.
-
-        Raises:
-            ArchiveError: a line is damaged or newer than this program.
-        """
+        """Iterate over the lines of a run; raises ArchiveError at one that is damaged or newer."""
         path = self.log_path(run)
         return (parse(line, path) for line in read_lines(path))
 
@@ -100,45 +109,23 @@ class Archive:
             ArchiveError: a line is damaged or newer than this program, or a folder holds another's run.
         """
         for name in self.runs() if run is None else [run]:
-            if self._is_in_place(name):
-                yield from self._own(name)
+            is_told = False
+            for attempt in fold(self.log_path(name), self._on_damage):
+                try:
+                    refuse_misplaced(attempt.completion, self.folder / name)
+                except MisplacedRun as error:
+                    if not is_told:
+                        self._leave_out(error)
+                    is_told = True
+                else:
+                    yield attempt
 
     def started(self, run: str) -> RunStarted:
-        """The first line of a run.
-
-        Raises:
-            ArchiveError: its log does not begin as a log does.
-        """
+        """The first line of a run; raises ArchiveError where its log begins otherwise."""
         first = next(self.lines(run), None)
         if not isinstance(first, RunStarted):
             raise ArchiveError(f"{self.log_path(run)} does not begin with the start of a run")
         return first
-
-    def _own(self, run: str) -> Iterator[Attempt]:
-        """The attempts of a log that are its own; those of another run are reported once."""
-        said = False
-        for attempt in fold(self.log_path(run), self._on_damage):
-            try:
-                refuse_misplaced(attempt.completion, self.folder / run)
-            except MisplacedRun as error:
-                if not said:
-                    self._leave_out(error)
-                said = True
-            else:
-                yield attempt
-
-    def _is_in_place(self, run: str) -> bool:
-        first = next(read_lines(self.log_path(run)), None)
-        try:
-            if first is not None:
-                refuse_misplaced(parse(first, self.log_path(run)), self.folder / run)
-        except MisplacedRun as error:
-            self._leave_out(error)
-            return False
-        except ArchiveError:
-            # The caller reads the log and reports it.
-            return True
-        return True
 
     def _leave_out(self, error: ArchiveError, what: str = "") -> None:
         if self._on_damage is None:
@@ -165,11 +152,7 @@ class Archive:
         }
 
     def text(self, run: str, text: Text) -> str:
-        """Return a text that a line of the run holds or names.
-
-        Raises:
-            ArchiveError: its file is missing or damaged.
-        """
+        """Return a text that a line holds or names; raises ArchiveError where its file is damaged."""
         return TextStore(self.folder / run / TEXTS).get(text)
 
     def messages(self, completion: CompletionRecorded) -> tuple[Message, ...]:
@@ -208,3 +191,57 @@ class Archive:
                 f"the evaluation of attempt {attempt.id} of run {attempt.key.run} cannot be read ({reason}); "
                 "restore it from a copy of the run, or evaluate the attempt again"
             ) from None
+
+
+def fold(path: Path, on_damage: Callable[[str], None] | None = None) -> Iterator[Attempt]:
+    """Yield the attempts of one log; with `on_damage`, damaged lines are reported to it and skipped.
+
+    Two passes in bounded memory: the first stores the offset of the latest evaluation of each attempt, the
+    second streams the replies, each once. Long texts are not read.
+
+    Raises:
+        ArchiveError: a line is damaged or newer than this program, and `on_damage` is None.
+    """
+    damaged: dict[int, ArchiveError] = {}
+    """By line number: both passes meet it."""
+
+    def read(line: Placed) -> AnyLine | None:
+        try:
+            return parse(line, path)
+        except ArchiveError as error:
+            if on_damage is None:
+                raise
+            damaged[line.number] = error
+            return None
+
+    latest: dict[str, Placed] = {}
+    for line in read_lines(path):
+        attempt = _evaluated(line, read)
+        if attempt is not None:
+            latest[attempt] = replace(line, data=b"")
+    seen: set[str] = set()
+    with path.open("rb") as file:
+        for line in read_lines(path):
+            completion = None if _EVALUATION.search(line.data) else read(line)
+            if not isinstance(completion, CompletionRecorded) or completion.attempt in seen:
+                continue
+            seen.add(completion.attempt)
+            place = latest.get(completion.attempt)
+            evaluation = None
+            if place is not None:
+                file.seek(place.offset)
+                evaluation = read(replace(place, data=file.readline()))
+            yield Attempt(completion, evaluation if isinstance(evaluation, EvaluationRecorded) else None)
+    if on_damage is not None and damaged:
+        more = f"; and {len(damaged) - 1} more" if len(damaged) > 1 else ""
+        on_damage(f"left out: {damaged[min(damaged)]}{more}")
+
+
+def _evaluated(line: Placed, read: Callable[[Placed], AnyLine | None]) -> str | None:
+    match = _EVALUATION.search(line.data)
+    if match is not None:
+        return match[1].decode()
+    if b'"evaluation"' in line.data:
+        record = read(line)
+        return record.attempt if isinstance(record, EvaluationRecorded) else None
+    return None

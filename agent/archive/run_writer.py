@@ -11,9 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Self
 
-from kernelwright.agent.archive.archive_errors import ArchiveError
 from kernelwright.agent.archive.disk_reserve import DiskReserve
-from kernelwright.agent.archive.log import LogFile, parse, read_lines
+from kernelwright.agent.archive.log import ArchiveError, LogFile, parse, read_lines
 from kernelwright.agent.archive.log_index import Index
 from kernelwright.agent.archive.run_reader import LOG, TEXTS, Archive, refuse_misplaced
 from kernelwright.agent.archive.text_store import TextStore
@@ -245,8 +244,8 @@ class RunLog:
                     f"{self._log.path}, line {line.number} is about attempt {missing}, which has no reply"
                 ) from None
         for part in torn:
-            moved_to = part.moved_to.relative_to(self.folder).as_posix()
-            self.append(LogRepaired(at=now(), size=part.size, moved_to=moved_to))
+            moved_to = part.relative_to(self.folder).as_posix()
+            self.append(LogRepaired(at=now(), size=part.stat().st_size, moved_to=moved_to))
 
     def _refuse_if_out_of_order(self, line: AnyLine) -> None:
         known = self.index.attempts

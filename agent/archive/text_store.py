@@ -8,8 +8,9 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from kernelwright.agent.archive.archive_errors import ArchiveError
+from kernelwright.agent.archive.log import ArchiveError
 from kernelwright.agent.records.attempt_log import INLINE_BYTES, Text, TextRef
+from kernelwright.agent.records.strict_json import whole_characters
 from kernelwright.evaluator import read_regular, write_whole
 
 PENDING = "pending"
@@ -30,7 +31,7 @@ class TextStore:
             OSError: disk full or not writable; no half-written text has its name.
         """
         data = text.encode("utf-8", "surrogatepass")
-        if len(data) <= INLINE_BYTES and _is_unicode(data):
+        if len(data) <= INLINE_BYTES and whole_characters(text) == text:
             return text
         ref = TextRef(sha=hashlib.sha256(data).hexdigest(), size=len(data))
         path = self.path(ref)
@@ -67,11 +68,3 @@ class TextStore:
         """Remove half-written texts of a killed writer; requires the run's lock."""
         for leftover in (self.folder / PENDING).glob("*"):
             leftover.unlink()
-
-
-def _is_unicode(data: bytes) -> bool:
-    try:
-        data.decode("utf-8")
-    except UnicodeDecodeError:
-        return False
-    return True

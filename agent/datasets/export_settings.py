@@ -84,7 +84,6 @@ class DatasetSettings(Record):
     """Files and folders of problems that must not be in the dataset, nor nearly."""
 
     def command(self, format: str, workspace: str, out: str) -> str:
-        """The command line of this export."""
         words = ["kernelwright", "export", format, "--out", out, "--workspace", workspace]
         for name, option in _REPEATED.items():
             for value in getattr(self.filters, name):

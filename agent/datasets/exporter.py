@@ -62,11 +62,7 @@ class Exporter(Protocol):
 
 
 def find_exporter(name: str) -> Exporter:
-    """The exporter registered under a name.
-
-    Raises:
-        ConfigError: it is unknown, cannot be imported, or is no exporter.
-    """
+    """The exporter of a name; raises ConfigError where it is unknown, cannot be imported, or is none."""
     found = load_plugin(GROUP, name)
     if not isinstance(found, Exporter):
         raise ConfigError(f"the entry point {name!r} of kernelwright.{GROUP} is no Exporter: {found!r}")

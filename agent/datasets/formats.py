@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kernelwright.agent.datasets.dataset_export import DatasetExporter
+from kernelwright.agent.datasets.dataset_export import REPEAT, DatasetExport, DatasetExporter
 from kernelwright.agent.datasets.export_settings import Pairing
 from kernelwright.agent.datasets.select.near_duplicates import sketch
 from kernelwright.agent.datasets.select.preference_pairs import Pair, pairs_of
@@ -16,24 +16,23 @@ from kernelwright.agent.datasets.write.dataset_rows import (
     sft_rows,
     unpaired_row,
 )
-from kernelwright.agent.datasets.write.row_emitter import REPEAT, RowEmitter
 from kernelwright.agent.datasets.write.trajectories import TrajectoryTurn, conversations, trajectory_rows
 from kernelwright.agent.records.attempt_view import AttemptView
 
 
-def _write_sft(work: RowEmitter, split: str, attempts: list[AttemptView]) -> None:
+def _write_sft(work: DatasetExport, split: str, attempts: list[AttemptView]) -> None:
     work.leave_out("failed", sum(facts.failed for facts in attempts))
     for facts in work.examples(attempts):
         work.put(split, sft_rows(work.texts, facts, work.stage.attempt(facts)))
 
 
-def _write_unpaired(work: RowEmitter, split: str, attempts: list[AttemptView]) -> None:
+def _write_unpaired(work: DatasetExport, split: str, attempts: list[AttemptView]) -> None:
     for kind in (work.examples, work.failures):
         for facts in kind(attempts):
             work.put(split, {"unpaired": unpaired_row(work.texts, facts, work.stage.attempt(facts))})
 
 
-def _write_preference(work: RowEmitter, split: str, attempts: list[AttemptView]) -> None:
+def _write_preference(work: DatasetExport, split: str, attempts: list[AttemptView]) -> None:
     fit = [*work.examples(attempts), *work.failures(attempts)]
     by_prompt = work.settings.pairing is Pairing.PROMPT
     paired: set[str] = set()
@@ -61,7 +60,7 @@ def _opening(attempts: list[AttemptView], pair: Pair) -> AttemptView | None:
     return next((one for one in attempts if one.turn == 0 and (one.problem_sha, one.backend) == same), None)
 
 
-def _write_rl(work: RowEmitter, split: str, attempts: list[AttemptView]) -> None:
+def _write_rl(work: DatasetExport, split: str, attempts: list[AttemptView]) -> None:
     asked: set[tuple[str, str]] = set()
     for facts in attempts:
         attempt = work.stage.attempt(facts)
@@ -74,7 +73,7 @@ def _write_rl(work: RowEmitter, split: str, attempts: list[AttemptView]) -> None
             work.put(split, {"rl": rl_row(work.texts, facts, attempt)})
 
 
-def _write_trajectories(work: RowEmitter, split: str, attempts: list[AttemptView]) -> None:
+def _write_trajectories(work: DatasetExport, split: str, attempts: list[AttemptView]) -> None:
     repeats = work.repeats()
     for conversation in conversations(attempts):
         if not any(facts.is_wanted for facts in conversation):
@@ -92,7 +91,7 @@ def _write_trajectories(work: RowEmitter, split: str, attempts: list[AttemptView
             work.put(split, {"trajectories": row}, len(row["turns"]))
 
 
-def _write_attempts(work: RowEmitter, split: str, attempts: list[AttemptView]) -> None:
+def _write_attempts(work: DatasetExport, split: str, attempts: list[AttemptView]) -> None:
     for facts in attempts:
         attempt, doubt = work.stage.attempt(facts), work.stage.doubt(facts)
         work.put(split, {"attempts": attempt_row(work.texts, facts, attempt, doubt)})

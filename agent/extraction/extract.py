@@ -236,10 +236,13 @@ def _in_blocks(blocks: list[Block], end: _End) -> _Found:
             excerpt = index, module
     if excerpt is not None:
         return _chosen(blocks, *excerpt, passed_over=-1)
-    is_open = _ends_open(blocks)
+    begin = max(block.start for block in blocks)
+    is_open = not any(block.closed for block in blocks if block.start == begin)
     if broken is not None:
         return _broken("block", broken, open_block=is_open)
-    return _Found(open_block=is_open and _looks_like_code(blocks[-1]))
+    last = blocks[-1]
+    looks_like_code = bool(last.language) or "import " in last.code or "load_inline" in last.code
+    return _Found(open_block=is_open and looks_like_code)
 
 
 def _broken(what: str, module: Module, *, open_block: bool = False) -> _Found:
@@ -265,11 +268,6 @@ def _read_open(block: Block) -> Module:
         return module
     bare = read_module(block.code.rstrip().removesuffix("```"))
     return bare if bare.is_model else _before_prose(bare) or module
-
-
-def _ends_open(blocks: list[Block]) -> bool:
-    begin = max(block.start for block in blocks)
-    return not any(block.closed for block in blocks if block.start == begin)
 
 
 def _unfenced(text: str) -> _Found:
@@ -365,7 +363,3 @@ def _why_not(parts: _Parts, end: _End, found: _Found, thought_apart: bool) -> tu
     if end == "unknown" and answer[-1] not in _SENTENCE_ENDS:
         return ExtractionOutcome.TRUNCATED, Rule.MID_SENTENCE
     return ExtractionOutcome.NO_CODE, Rule.NO_MODEL_NEW
-
-
-def _looks_like_code(block: Block) -> bool:
-    return bool(block.language) or "import " in block.code or "load_inline" in block.code

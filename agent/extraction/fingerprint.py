@@ -56,17 +56,14 @@ class _Canonical(ast.NodeTransformer):
         return self.generic_visit(node)
 
     def visit_Constant(self, node: ast.Constant) -> ast.AST:
-        if isinstance(node.value, str) and "\n" in node.value and _is_c(node.value):
-            return ast.copy_location(ast.Constant(_without_layout(node.value)), node)
+        text = node.value
+        if isinstance(text, str) and "\n" in text and _IS_C.search(text) and _RAW not in text:
+            return ast.copy_location(ast.Constant(_without_layout(text)), node)
         return node
 
     def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.AST:
         # A part of a text does not tell where its literals and comments end.
         return node
-
-
-def _is_c(text: str) -> bool:
-    return _IS_C.search(text) is not None and _RAW not in text
 
 
 def _without_layout(text: str) -> str:

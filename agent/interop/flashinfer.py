@@ -12,8 +12,8 @@ import math
 import re
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final, TypeAlias
@@ -43,9 +43,6 @@ from kernelwright.evaluator import (
 )
 
 Json: TypeAlias = dict[str, object]
-Describe: TypeAlias = Callable[[Problem, EvaluationConfig], ProblemSignature]
-Describing: TypeAlias = Callable[[], AbstractContextManager[Describe]]
-"""Opens an evaluator that describes problems."""
 
 DTYPES: Final = frozenset(
     {"float32", "float16", "bfloat16", "int64", "int32", "int16", "int8", "bool"}
@@ -86,19 +83,16 @@ _ENTRY_SOURCE: Final = (
 )
 
 
-@contextmanager
-def _evaluator() -> Iterator[Describe]:
-    with Evaluator() as evaluator:
-        yield evaluator.signature
-
-
 class FlashinferWriter:
     """Writes each solution once, each evaluation as a trace, and definitions of the problems."""
 
-    def __init__(self, archive: Archive, out: Path, describing: Describing = _evaluator) -> None:
+    def __init__(
+        self, archive: Archive, out: Path, open: Callable[[], AbstractContextManager[Evaluator]] = Evaluator
+    ) -> None:
+        """`open` makes the evaluator that describes problems."""
         self._archive = archive
         self._out = out
-        self._describing = describing
+        self._open = open
         self._seen: set[str] = set()
         self._definitions: dict[str, tuple[str, str, EvaluationConfig]] = {}
         """Problem id, source and policy by name."""
@@ -135,11 +129,11 @@ class FlashinferWriter:
     def finish(self) -> str:
         """Write the definitions; return how many lack one, and why."""
         missing: Counter[str] = Counter()
-        with self._describing() as describe:
+        with self._open() as evaluator:
             for name, (problem_id, source, config) in self._definitions.items():
                 try:
                     problem = problem_from_source(source, problem_id)
-                    made = definition_of(name, problem, describe(problem, config))
+                    made = definition_of(name, problem, evaluator.signature(problem, config))
                 except EvaluatorError as error:
                     missing[str(error)] += 1
                     continue

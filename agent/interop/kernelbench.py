@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from itertools import count
+from operator import itemgetter
 from pathlib import Path
 from statistics import pstdev
 from typing import Final, TypeAlias
@@ -45,11 +45,6 @@ class KernelBenchId:
     problem: str
     sample: int
 
-    @property
-    def file_name(self) -> str:
-        """The candidate's file."""
-        return f"level_{self.level}_problem_{self.problem}_sample_{self.sample}_kernel.py"
-
 
 @dataclass(frozen=True, slots=True)
 class _RunFolder:
@@ -82,17 +77,21 @@ class KernelBenchWriter:
         folder = self._folder(attempt, place.level, policy)
         if folder.owners.setdefault(place.problem, attempt.key.problem) != attempt.key.problem:
             return "another problem has its number"
-        place = _free(place, folder.taken[place.problem])
-        (folder.path / place.file_name).write_bytes(code.encode("utf-8", "surrogatepass"))
+        # The sample itself, or the next free one: turns of one conversation share a sample.
+        taken = folder.taken[place.problem]
+        place = replace(place, sample=next(number for number in count(place.sample) if number not in taken))
+        taken.add(place.sample)
+        name = f"level_{place.level}_problem_{place.problem}_sample_{place.sample}_kernel.py"
+        (folder.path / name).write_bytes(code.encode("utf-8", "surrogatepass"))
         folder.results[place.problem].append(result_of(place, attempt, evaluation, policy))
         return ""
 
     def finish(self) -> str:
         """Write the results of every folder, and the baselines."""
         for folder in self._folders.values():
-            results = {
-                key: sorted(rows, key=_sample) for key, rows in sorted(folder.results.items(), key=_number)
-            }
+            order = sorted(folder.results, key=lambda name: (int(name) if name.isdecimal() else 0, name))
+            by_sample = itemgetter("sample_id")
+            results = {name: sorted(folder.results[name], key=by_sample) for name in order}
             write_json(folder.path / RESULTS, results)
         for (name, kind), levels in self._baselines.items():
             ordered = {level: dict(sorted(levels[level].items())) for level in sorted(levels)}
@@ -210,21 +209,6 @@ def _error_kind(evaluation: Evaluation) -> str:
             return "correctness_issue"
         case _:
             return "runtime_error"
-
-
-def _free(place: KernelBenchId, taken: set[int]) -> KernelBenchId:
-    """The name itself, or the next free one: turns of one conversation share a sample."""
-    sample = next(number for number in count(place.sample) if number not in taken)
-    taken.add(sample)
-    return replace(place, sample=sample)
-
-
-def _sample(row: Json) -> int:
-    return int(str(row["sample_id"]))
-
-
-def _number(item: tuple[str, Iterable[object]]) -> tuple[int, str]:
-    return int(item[0]) if item[0].isdecimal() else 0, item[0]
 
 
 def _plain(name: str) -> str:

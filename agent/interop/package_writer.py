@@ -71,7 +71,9 @@ def write_package(
         "NAME": name,
         "MODULE": module,
         "DEPENDENCIES": json.dumps(sorted(needed)),
-        "KERNELS": _literal({name: _facts(kernel) for name, kernel in named.items()}),
+        "KERNELS": "\n".join(
+            ("{", *(f"    {name!r}: {_facts(kernel)!r}," for name, kernel in named.items()), "}")
+        ),
         "FIRST": next(iter(named), "NAME"),
         "TABLES": _tables(named),
     }
@@ -142,11 +144,6 @@ def _name(kernel: Kernel) -> str:
     stem = re.sub(r"\W+", "_", kernel.record.problem.rpartition("/")[2]).lower()
     stem = stem[:NAME_CHARACTERS]
     return f"k{stem}_{kernel.id[:12]}" if stem[:1].isdigit() else f"{stem}_{kernel.id[:12]}"
-
-
-def _literal(facts: Mapping[str, Mapping[str, object]]) -> str:
-    lines = [f"    {name!r}: {dict(fact)!r}," for name, fact in facts.items()]
-    return "\n".join(("{", *lines, "}"))
 
 
 def _tables(named: Mapping[str, Kernel]) -> str:

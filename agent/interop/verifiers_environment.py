@@ -131,11 +131,7 @@ def load_environment(
 
 
 def service_evaluate(url: str, token: str | None) -> Evaluate:
-    """A service in the place of an evaluator; it must have the same problems.
-
-    Raises:
-        ConfigError: not an address.
-    """
+    """A service of the same problems in the place of an evaluator; raises ConfigError for no address."""
     from kernelwright.agent.evaluation.service_client import ServiceClient
 
     return ServiceClient(url, token).evaluate

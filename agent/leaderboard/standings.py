@@ -45,16 +45,13 @@ _RESAMPLES: Final = 1000
 """Draws of the bootstrap behind an interval."""
 
 
-def board(attempts: Iterable[Attempt], *, seed: int = 0, track: str | None = None) -> Board:
-    """Compute a leaderboard from a stream of attempts.
-
-    With a `track` (`own`, `mixed`, `library`) a correct kernel of another track counts as a failure.
-    """
-    return board_of(read_rows(attempts), seed=seed, track=track)
+def board(attempts: Iterable[Attempt], *, seed: int = 0) -> Board:
+    """Compute a leaderboard from a stream of attempts."""
+    return board_of(read_rows(attempts), seed=seed)
 
 
 def board_of(rows: AttemptRows, *, seed: int = 0, track: str | None = None) -> Board:
-    """The same from rows that were read already."""
+    """The same from rows; with a `track` (`own`, `mixed`, `library`) a pass of another one is a failure."""
     evaluated = rows.evaluated if track is None else of_track(rows.evaluated, track)
     tables = grouped(evaluated, place)
     # Most used first.
@@ -173,8 +170,8 @@ def _ranked(entries: list[Entry]) -> list[Entry]:
     """
     members = sorted(entries, key=lambda entry: -entry.ranked.value)
     checked = [entry for entry in members if not entry.doubted]
-    among_checked = zip(checked, ranks([_interval(entry.ranked) for entry in checked]), strict=True)
-    among_all = zip(members, ranks([_interval(entry.ranked) for entry in members]), strict=True)
+    among_checked = zip(checked, ranks([entry.ranked for entry in checked]), strict=True)
+    among_all = zip(members, ranks([entry.ranked for entry in members]), strict=True)
     named = [entry.model_copy(update={"rank": rank}) for entry, rank in among_checked]
     named += [
         entry.model_copy(update={"rank": max(rank, 2 if checked else 1)})
@@ -260,14 +257,9 @@ def _estimate(value: float, around: Interval | None) -> Estimate:
     return Estimate(value=value, low=around.low if around else None, high=around.high if around else None)
 
 
-def _interval(estimate: Estimate) -> Interval | None:
-    if estimate.low is None or estimate.high is None:
-        return None
-    return Interval(low=estimate.low, high=estimate.high)
-
-
 def _problem(of: tuple[str, ScorePolicy], rows: list[AttemptView]) -> ProblemEntry:
     best = fastest(rows)
+    shared = {name: getattr(best, name) for name in Best.model_fields} if best else {}
     return ProblemEntry(
         problem=rows[0].problem,
         backend=of[0],
@@ -275,10 +267,5 @@ def _problem(of: tuple[str, ScorePolicy], rows: list[AttemptView]) -> ProblemEnt
         attempts=len(rows),
         passed=sum(row.speedup is not None for row in rows),
         flaws=tuple(dict.fromkeys(flaw for row in rows for flaw in row.flaws)),
-        best=_best_kernel(best) if best else None,
+        best=Best(**shared) if best else None,
     )
-
-
-def _best_kernel(row: AttemptView) -> Best:
-    shared = {name: getattr(row, name) for name in Best.model_fields}
-    return Best(**shared | {"speedup": row.speedup or 1.0})

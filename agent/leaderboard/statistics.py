@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 
+from kernelwright.agent.leaderboard.board_records import Estimate
 from kernelwright.agent.leaderboard.policy import CONFIDENCE, FEWEST_ROWS
 
 
@@ -98,13 +99,11 @@ def quantile(rising: Sequence[float], share: float) -> float:
     return rising[below] + (rising[above] - rising[below]) * (place - below)
 
 
-def ranks(intervals: Sequence[Interval | None]) -> list[int]:
+def ranks(estimates: Sequence[Estimate]) -> list[int]:
     """Ranks: one more than the number of surely better entries.
 
     An interval that lies wholly above is surely better; without an interval nothing is sure. So an entry
     that overlaps the leader shares rank 1.
     """
-    return [
-        1 + sum(mine is not None and other is not None and other.low > mine.high for other in intervals)
-        for mine in intervals
-    ]
+    highs = [math.inf if one.high is None else one.high for one in estimates]
+    return [1 + sum(other.low is not None and other.low > high for other in estimates) for high in highs]

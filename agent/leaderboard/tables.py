@@ -1,4 +1,4 @@
-"""A leaderboard as JSON and as comma-separated values."""
+"""A leaderboard as comma-separated values."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Final
 from kernelwright.agent.leaderboard.board_records import Board, Entry, Estimate, Quartiles
 from kernelwright.agent.leaderboard.policy import SAMPLE_COUNTS, SPEEDUP_POINTS
 from kernelwright.agent.records.score_policy import ScorePolicy
-from kernelwright.agent.records.strict_json import strict_json
 from kernelwright.evaluator import Status, visible
 
 _FORMULAS: Final = ("=", "+", "-", "@", "\t", "\r", "\n")
@@ -32,11 +31,6 @@ COLUMNS: Final = (
     *(status.value for status in Status),
 )
 """Of the comma-separated values, in their order."""
-
-
-def to_json(board: Board) -> str:
-    """The whole board, indented, keys in their order of meaning."""
-    return strict_json(board, indent=2)
 
 
 def to_csv(board: Board) -> str:

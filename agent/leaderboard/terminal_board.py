@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
 
 from kernelwright.agent.leaderboard import rows
 from kernelwright.agent.leaderboard.board_records import Best, Board, Entry, ProblemEntry
 from kernelwright.agent.leaderboard.display_text import name
-from kernelwright.agent.leaderboard.fitted_table import FittingTable
 from kernelwright.agent.leaderboard.run_comparison import Change, RunComparison, RunSide
 from kernelwright.agent.leaderboard.standings import by_table
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from rich.console import Console, ConsoleOptions, RenderableType
+    from rich.table import Table
+    from rich.text import Text
+
+LEAST_WORDS: Final = 8
+"""Columns that a column of words has at least."""
+GAP: Final = 2
 
 LEGEND = (
     "#: whoever overlaps with the leader's interval shares its rank · k: the most attempts that all "
@@ -43,7 +50,7 @@ def render(board: Board) -> RenderableType:
         parts.append(Text(f"{name(backend)} · {name(str(policy))}", style="bold"))
         if differs:
             parts.append(Text(f"not to be compared with the first table: {name(differs)}", style="yellow"))
-        for table in (_standings(entries), _costs(entries), _statuses(entries), _problems(problems)):
+        for table in _tables(entries, problems):
             parts += [table, Text()]
     shown = "".join(_marks(entry, entry.best) for entry in board.problems if entry.best)
     flawed = {entry.problem: ", ".join(entry.flaws) for entry in board.problems if entry.flaws}
@@ -96,77 +103,59 @@ def _told(side: RunSide | None) -> str:
     return f"{side.speedup:.2f}× {_between(side.low, side.high)} of {side.attempts}"
 
 
-def _standings(entries: list[Entry]) -> FittingTable:
-    points = [f"fast_{point.p:g}" for point in entries[0].fast_p]
-    table = FittingTable(
-        [
-            *("#>", "model", "strategy", "k>", "best@k>", "interval>", "tries>", "mean>"),
-            *(f"{point}>" for point in points),
-        ]
-    )
-    for entry in entries:
-        table.add_row(
-            f"{entry.rank}{'†' if entry.doubted else ''}",
-            entry.of.model,
-            entry.of.strategy,
-            f"{entry.ranked_k:.3g}",
-            f"{entry.ranked.value:.2f}×",
-            _between(entry.ranked.low, entry.ranked.high),
-            f"{entry.per_problem:.3g}",
-            f"{entry.geomean.value:.2f}×",
-            *(f"{point.best.value:.0%}" for point in entry.fast_p),
-        )
-    return table
-
-
-def _costs(entries: list[Entry]) -> FittingTable:
+def _tables(entries: list[Entry], problems: list[ProblemEntry]) -> Iterator[FittingTable]:
+    """Standings, costs, statuses and the best kernels of one backend under one policy."""
     k = min((entry.at_k[-1].k for entry in entries if entry.at_k), default=1)
-    more = [f"pass@{k}>"] if k > 1 else []
-    table = FittingTable(
-        [
-            *("model", "strategy", "solved>", "solved mean>", "pass@1>", *more),
-            *("roofline>", "cheats>", "tokens>", "per solved>"),
-        ]
+    yield FittingTable.of(
+        {
+            "#>": f"{entry.rank}{'†' if entry.doubted else ''}",
+            "model": entry.of.model,
+            "strategy": entry.of.strategy,
+            "k>": f"{entry.ranked_k:.3g}",
+            "best@k>": f"{entry.ranked.value:.2f}×",
+            "interval>": _between(entry.ranked.low, entry.ranked.high),
+            "tries>": f"{entry.per_problem:.3g}",
+            "mean>": f"{entry.geomean.value:.2f}×",
+            **{f"fast_{point.p:g}>": f"{point.best.value:.0%}" for point in entry.fast_p},
+        }
+        for entry in entries
     )
-    for entry in entries:
-        passed = {at.k: f"{at.passed:.0%}" for at in entry.at_k}
-        table.add_row(
-            entry.of.model,
-            entry.of.strategy,
-            f"{entry.solved}/{entry.problems}",
-            f"{entry.geomean_solved:.2f}×" if entry.geomean_solved is not None else "-",
-            passed.get(1, "-"),
-            *([passed.get(k, "-")] if more else []),
-            f"{entry.speed_of_light.median:.0%}" if entry.speed_of_light else "-",
-            f"{entry.cheating_rate:.0%}" if entry.cheats else "0",
-            f"{entry.tokens:,}",
-            _price(entry),
-        )
-    return table
-
-
-def _statuses(entries: list[Entry]) -> FittingTable:
-    table = FittingTable(["model", "strategy", "attempts>", "how they ended"])
-    for entry in entries:
-        counts = sorted(entry.statuses.items(), key=lambda pair: (pair[0] != "PASSED", -pair[1]))
-        told = " · ".join(f"{count} {status}" for status, count in counts)
-        table.add_row(entry.of.model, entry.of.strategy, str(entry.attempts), told)
-    return table
-
-
-def _problems(entries: list[ProblemEntry]) -> FittingTable:
-    table = FittingTable(["problem", "best by", "passed>", "best>", "interval>", "track"])
-    for entry in entries:
-        best = entry.best
-        table.add_row(
-            f"{entry.problem}{'§' if entry.flaws else ''}",
-            best.model if best else "-",
-            f"{entry.passed}/{entry.attempts}",
-            f"{best.speedup:.2f}×{_marks(entry, best)}" if best else "-",
-            _between(best.low, best.high) if best else "-",
-            (best.track or "-") if best else "-",
-        )
-    return table
+    yield FittingTable.of(
+        {
+            "model": entry.of.model,
+            "strategy": entry.of.strategy,
+            "solved>": f"{entry.solved}/{entry.problems}",
+            "solved mean>": f"{entry.geomean_solved:.2f}×" if entry.geomean_solved is not None else "-",
+            **{f"pass@{at.k}>": f"{at.passed:.0%}" for at in entry.at_k if at.k in (1, k)},
+            "roofline>": f"{entry.speed_of_light.median:.0%}" if entry.speed_of_light else "-",
+            "cheats>": f"{entry.cheating_rate:.0%}" if entry.cheats else "0",
+            "tokens>": f"{entry.tokens:,}",
+            "per solved>": _price(entry),
+        }
+        for entry in entries
+    )
+    yield FittingTable.of(
+        {
+            "model": entry.of.model,
+            "strategy": entry.of.strategy,
+            "attempts>": str(entry.attempts),
+            "how they ended": " · ".join(f"{count} {status}" for status, count in ended),
+        }
+        for entry in entries
+        for ended in [sorted(entry.statuses.items(), key=lambda pair: (pair[0] != "PASSED", -pair[1]))]
+    )
+    yield FittingTable.of(
+        {
+            "problem": f"{entry.problem}{'§' if entry.flaws else ''}",
+            "best by": best.model if best else "-",
+            "passed>": f"{entry.passed}/{entry.attempts}",
+            "best>": f"{best.speedup:.2f}×{_marks(entry, best)}" if best else "-",
+            "interval>": _between(best.low, best.high) if best else "-",
+            "track": (best.track or "-") if best else "-",
+        }
+        for entry in problems
+        for best in [entry.best]
+    )
 
 
 def _marks(entry: ProblemEntry, best: Best) -> str:
@@ -190,3 +179,71 @@ def _price(entry: Entry) -> str:
         return "-"
     unknown = "$ unknown, " if entry.cost_usd else ""
     return f"{unknown}{entry.tokens_per_solved:,.0f} tok"
+
+
+@dataclass(slots=True)
+class FittingTable:
+    """Rows of strangers' words, made fit to be seen; a heading that ends with `>` is of numbers.
+
+    Where the numbers would be cut in a terminal, each row becomes a line.
+    """
+
+    headings: Sequence[str]
+    rows: list[tuple[Text, ...]] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, rows: Iterable[Mapping[str, str]]) -> FittingTable:
+        """A table of cells by heading, of one row at least."""
+        told = list(rows)
+        table = cls([*told[0]])
+        for row in told:
+            table.add_row(*row.values())
+        return table
+
+    def add_row(self, *cells: str, **styles: str) -> None:
+        """Add a row; `styles` are those of columns, by heading."""
+        from rich.text import Text
+
+        styled = zip(self.headings, cells, strict=True)
+        self.rows.append(tuple(Text(name(cell), styles.get(heading, "")) for heading, cell in styled))
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
+        """The table, or its rows one by one."""
+        if self._least_width() <= options.max_width:
+            yield self._table()
+        else:
+            yield from self._lines()
+
+    def _least_width(self) -> int:
+        width = 0
+        for column, heading in enumerate(self.headings):
+            longest = max([len(heading.removesuffix(">")), *(len(row[column]) for row in self.rows)])
+            width += GAP + (longest if heading.endswith(">") else min(longest, LEAST_WORDS))
+        return width
+
+    def _table(self) -> Table:
+        from rich.table import Table
+
+        table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0))
+        for heading in self.headings:
+            # Numbers stand to the right and do not wrap.
+            is_number = heading.endswith(">")
+            table.add_column(
+                heading.removesuffix(">"),
+                justify="right" if is_number else "left",
+                no_wrap=is_number,
+                overflow="fold",
+            )
+        for row in self.rows:
+            table.add_row(*row)
+        return table
+
+    def _lines(self) -> Iterator[RenderableType]:
+        from rich.text import Text
+
+        for row in self.rows:
+            told = (
+                f"{heading.removesuffix('>')} {cell}"
+                for heading, cell in zip(self.headings, row, strict=True)
+            )
+            yield Text(" · ".join(told), overflow="fold")

@@ -75,7 +75,8 @@ def read_compiler_log(log: str, code: str) -> Diagnosis | None:
     if not errors:
         return None
     first = next((error for error in errors if not error.in_headers), errors[0])
-    different = list(dict.fromkeys(_headline(error) for error in errors if error.message != first.message))
+    others = [f"{one.place}: {shortened(one.message, 200)}" for one in errors if one.message != first.message]
+    different = list(dict.fromkeys(others))
     source = _around(code, first.quoted)
     return replace(
         first,
@@ -194,10 +195,6 @@ def _notes(following: list[str]) -> list[str]:
         if note and not _SYSTEM.search(line):
             notes.append(shortened(note["message"], 200))
     return notes[:COMPILER_NOTES]
-
-
-def _headline(error: Diagnosis) -> str:
-    return f"{error.place}: {shortened(error.message, 200)}"
 
 
 def _around(code: str, quoted: str) -> tuple[SourceLine, ...]:

@@ -61,11 +61,7 @@ class Hardware(Record):
 
 
 def read_targets(prompts: Path) -> dict[str, Hardware]:
-    """Read the table of known targets, by the short name `--target` takes.
-
-    Raises:
-        ConfigError: the table is missing or malformed.
-    """
+    """Read the table of targets by short name; raises ConfigError where it is missing or malformed."""
     path = prompts / TABLE
     try:
         rows = tomllib.loads(path.read_text("utf-8"))
@@ -75,11 +71,7 @@ def read_targets(prompts: Path) -> dict[str, Hardware]:
 
 
 def find_target(name: str, prompts: Path) -> Hardware:
-    """Return a target by its short name.
-
-    Raises:
-        ConfigError: unknown name; the message lists the known ones.
-    """
+    """Return a target by its short name; raises ConfigError, which lists the known ones."""
     targets = read_targets(prompts)
     if name.lower() == "cpu":
         return this_cpu()
@@ -94,7 +86,17 @@ def this_machine(kind: str, prompts: Path) -> Hardware:
     Raises:
         ConfigError: no GPU found; the message names the way out.
     """
-    return this_cpu() if kind == "cpu" else _this_gpu(prompts)
+    if kind == "cpu":
+        return this_cpu()
+    if not gpus():
+        raise ConfigError(
+            "no GPU answers here (nvidia-smi); name the one the kernels are for, such as --target h200"
+        )
+    gpu = gpus()[0]
+    memory_gb = round(gpu.memory_gib * 1.024**3, 1) if isfinite(gpu.memory_gib) else None
+    return _in_table(gpu.name, prompts) or Hardware(
+        kind="cuda", name=gpu.name, architecture=gpu.architecture, memory_gb=memory_gb
+    )
 
 
 def this_cpu() -> Hardware:
@@ -113,18 +115,6 @@ def this_cpu() -> Hardware:
         l2_mib=None if caches["2"] is None else caches["2"] / 1024,
         l3_mib=None if caches["3"] is None else caches["3"] / 1024,
         memory_gb=round(int(memory[1]) / 1e6, 1) if memory else None,
-    )
-
-
-def _this_gpu(prompts: Path) -> Hardware:
-    if not gpus():
-        raise ConfigError(
-            "no GPU answers here (nvidia-smi); name the one the kernels are for, such as --target h200"
-        )
-    gpu = gpus()[0]
-    memory_gb = round(gpu.memory_gib * 1.024**3, 1) if isfinite(gpu.memory_gib) else None
-    return _in_table(gpu.name, prompts) or Hardware(
-        kind="cuda", name=gpu.name, architecture=gpu.architecture, memory_gb=memory_gb
     )
 
 

@@ -155,7 +155,8 @@ class TemplatePrompts:
             lstrip_blocks=True,
         )
         environment.globals.update(policy=policy, zip=zip)
-        environment.filters.update(number=_number, bytes=_bytes, count=_count, milliseconds=_milliseconds)
+        environment.filters.update(number="{:,.6g}".format, milliseconds=_milliseconds)
+        environment.filters.update(bytes=_bytes, count=_count)
         environment.filters.update(fenced=fenced, code=in_code, stripped=stripped, bounded=bounded)
         environment.filters.update(shortened=shortened, tail=tail, demangled=plain_name)
         environment.filters.update(tensors=_tensors, unfit=exclusion_reason)
@@ -201,10 +202,6 @@ def _tidy(text: str) -> str:
         if line or fence or (lines and lines[-1]):
             lines.append(line)
     return "\n".join(lines).strip("\n") + "\n"
-
-
-def _number(value: float) -> str:
-    return f"{value:,.6g}"
 
 
 def _bytes(value: float) -> str:

@@ -161,7 +161,12 @@ class StreamReader:
             if not self._finish_reason:
                 raise
         if not self._chunks and self._stray:
-            return _read_stray(b"\n".join(self._stray))
+            data = b"\n".join(self._stray)
+            try:
+                body = json.loads(data)
+            except ValueError:
+                body = data[:1000].decode("utf-8", "replace")
+            return read_reply(body)
         if not self._finish_reason:
             raise MalformedReply(f"the stream was cut after {self._chunks} chunks, before a finish reason")
         return Reply(
@@ -172,14 +177,6 @@ class StreamReader:
             model=self._model,
             response_id=self._response_id,
         )
-
-
-def _read_stray(data: bytes) -> Reply:
-    try:
-        body = json.loads(data)
-    except ValueError:
-        body = data[:1000].decode("utf-8", "replace")
-    return read_reply(body)
 
 
 def read_usage(value: object) -> Usage | None:

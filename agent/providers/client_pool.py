@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from kernelwright.agent.providers.endpoint import Endpoint, RetryPolicy
+from kernelwright.agent.providers.endpoint import Endpoint, RetryPolicy, is_loopback
 from kernelwright.agent.providers.policy import CONNECTIONS
 from kernelwright.agent.providers.provider_errors import diagnose, failures
 from kernelwright.agent.records.messages import ProviderError
@@ -31,11 +31,7 @@ class Clients:
 
     @contextmanager
     def lease(self) -> Iterator[AsyncOpenAI]:
-        """A client to make one request with.
-
-        Raises:
-            ProviderError: the endpoint's URL is none.
-        """
+        """A client to make one request with; raises ProviderError where the endpoint's URL is none."""
         free = (client for client, requests in self._in_flight.items() if requests < CONNECTIONS)
         client = next(free, None) or self._open()
         self._in_flight[client] = self._in_flight.get(client, 0) + 1
@@ -46,11 +42,7 @@ class Clients:
 
     @contextmanager
     def lease_once(self) -> Iterator[AsyncOpenAI]:
-        """The same for a call that is not tried again here.
-
-        Raises:
-            ProviderError: the endpoint's URL is none, or the call failed.
-        """
+        """The same for a call that is not tried again here; raises ProviderError where it failed, too."""
         try:
             with self.lease() as client:
                 yield client
@@ -59,7 +51,6 @@ class Clients:
             raise ProviderError(trouble.message, fatal=trouble.fatal) from error
 
     async def close(self) -> None:
-        """Release connections."""
         while self._in_flight:
             client, _ = self._in_flight.popitem()
             await client.close()
@@ -69,12 +60,14 @@ class Clients:
 
         endpoint, patience = self._endpoint, self._patience
         try:
+            # Proxies have no business on this machine.
+            is_local = is_loopback(endpoint.base_url)
             return openai.AsyncOpenAI(
                 api_key=endpoint.api_key or "none",
                 base_url=endpoint.base_url,
                 max_retries=self._sdk_retries,
                 timeout=openai.Timeout(patience.timeout_s, connect=patience.connect_s),
-                http_client=openai.DefaultAsyncHttpxClient(trust_env=False) if endpoint.is_local else None,
+                http_client=openai.DefaultAsyncHttpxClient(trust_env=False) if is_local else None,
             )
         except ValueError as error:
             raise ProviderError(

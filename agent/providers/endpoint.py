@@ -36,11 +36,6 @@ class Endpoint:
     stream: bool = True
     """True where to ask for a stream; a stream that stalls or is cut is noticed sooner than a whole reply."""
 
-    @property
-    def is_local(self) -> bool:
-        """True where it is on this machine, where proxies have no business."""
-        return is_loopback(self.base_url)
-
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:

@@ -26,27 +26,24 @@ class FallbackProvider:
     def __init__(self, choices: Sequence[Choice]) -> None:
         self.name = ",".join(choice.provider.name for choice in choices)
         self._choices = tuple(choices)
-        self._gone: dict[tuple[int, str], str] = {}
+        self._gone: dict[tuple[int, str], ProviderError] = {}
         """Place in the list and model to why that is not asked again."""
 
     async def complete(self, request: CompletionRequest) -> Completion:
-        said: list[str] = []
-        gone = 0
+        errors: list[ProviderError] = []
         for index, choice in enumerate(self._choices):
             asked = request if choice.model is None else request.model_copy(update={"model": choice.model})
             place = index, asked.model
-            if place in self._gone:
-                said.append(self._gone[place])
-                gone += 1
-                continue
-            try:
-                return await choice.provider.complete(asked)
-            except ProviderError as error:
-                said.append(str(error))
-                if error.fatal:
-                    self._gone[place] = str(error)
-                    gone += 1
-        raise ProviderError("; then ".join(said), fatal=gone == len(self._choices))
+            if place not in self._gone:
+                try:
+                    return await choice.provider.complete(asked)
+                except ProviderError as error:
+                    errors.append(error)
+                    if error.fatal:
+                        self._gone[place] = error
+            else:
+                errors.append(self._gone[place])
+        raise ProviderError("; then ".join(map(str, errors)), fatal=all(error.fatal for error in errors))
 
     async def close(self) -> None:
         for choice in self._choices:

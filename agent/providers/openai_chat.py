@@ -76,11 +76,7 @@ class OpenAIProvider:
         raise AssertionError("unreachable: the last try returns or raises")
 
     async def models(self) -> tuple[str, ...]:
-        """Names of the models the endpoint lists.
-
-        Raises:
-            ProviderError: it does not answer.
-        """
+        """Names of the models the endpoint lists; raises ProviderError where it does not answer."""
         with self._clients.lease_once() as client:
             page = await client.models.list(timeout=self._patience.connect_s)
             return tuple(str(model.id) for model in page.data)
@@ -124,13 +120,12 @@ class OpenAIProvider:
         chat = client.chat.completions
         body = chat_body(request, max_tokens=dialect.max_tokens)
         body |= {"extra_body": request.sampling.extra_body, "extra_headers": _headers(request)}
-        if not self._endpoint.stream:
-            return read_reply(_json_value(await chat.create(**body)))
-        if dialect.include_usage:
+        body["stream"] = self._endpoint.stream
+        if self._endpoint.stream and dialect.include_usage:
             body["stream_options"] = {"include_usage": True}
         reader = StreamReader()
-        async with chat.with_streaming_response.create(**body, stream=True) as reply:
-            if "json" in reply.headers.get("content-type", ""):
+        async with chat.with_streaming_response.create(**body) as reply:
+            if not self._endpoint.stream or "json" in reply.headers.get("content-type", ""):
                 return read_reply(json.loads(await reply.read()))
             try:
                 async for data in reply.iter_bytes():
@@ -234,8 +229,3 @@ def _headers(request: CompletionRequest) -> dict[str, str]:
         "X-Kernelwright-Sample": str(request.sample),
         "X-Kernelwright-Turn": str(request.turn),
     }
-
-
-def _json_value(model: object) -> object:
-    dump = getattr(model, "model_dump", None)
-    return dump(warnings=False) if callable(dump) else model

@@ -111,11 +111,7 @@ def _listed(model: str, url: str) -> ListedPrice | None:
 
 
 def read_prices(*own: Path) -> PriceTable:
-    """The user's own tables, then ours, then the installed list.
-
-    Raises:
-        ProviderError: a file is missing or not in the table's format.
-    """
+    """The user's own tables, then ours, then the installed list; raises ProviderError for a bad file."""
     return PriceTable(tuple(price for path in (*own, TABLE) for price in _read(path)), is_listed=True)
 
 

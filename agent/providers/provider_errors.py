@@ -113,8 +113,10 @@ def retry_after_s(headers: Mapping[str, str]) -> float | None:
 
 
 def _of_status(error: APIStatusError, endpoint: Endpoint, model: str) -> Trouble:
-    status, said = error.status_code, _one_line(_message(error))
-    told = error.response.headers.get("x-should-retry")
+    told = error.body.get("message") if isinstance(error.body, Mapping) else None
+    status, said = error.status_code, _one_line(told if isinstance(told, str) and told else error.message)
+    should_retry = error.response.headers.get("x-should-retry")
+    is_about_model = error.code == "model_not_found" or (error.code is None and "model" in said.lower())
     if status == 429 and (error.code in _NO_CREDIT or error.type in _NO_CREDIT):
         return Trouble(
             f"{endpoint.name}: out of credit (429): {said}; add credit or use another key",
@@ -123,10 +125,10 @@ def _of_status(error: APIStatusError, endpoint: Endpoint, model: str) -> Trouble
         )
     return Trouble(
         f"{endpoint.name}: {_way_out(status, endpoint, model, said)}",
-        retry=told != "false" and (told == "true" or status in RETRIED or status >= 500),
+        retry=should_retry != "false" and (should_retry == "true" or status in RETRIED or status >= 500),
         limited=status == 429,
         fatal=status in FATAL,
-        unknown_model=status == 404 and _is_about_model(error, said),
+        unknown_model=status == 404 and is_about_model,
         retry_after_s=retry_after_s(error.response.headers),
     )
 
@@ -145,15 +147,6 @@ def _way_out(status: int, endpoint: Endpoint, model: str, said: str) -> str:
             return f"the request was refused ({status}): {said}"
         case _:
             return f"error {status} from {endpoint.base_url}: {said}"
-
-
-def _message(error: APIStatusError) -> str:
-    said = error.body.get("message") if isinstance(error.body, Mapping) else None
-    return said if isinstance(said, str) and said else error.message
-
-
-def _is_about_model(error: APIStatusError, said: str) -> bool:
-    return error.code == "model_not_found" or (error.code is None and "model" in said.lower())
 
 
 def _innermost(error: BaseException) -> BaseException:

@@ -84,11 +84,7 @@ class ProviderKind(Record):
 
 
 def find_provider(name: str) -> type[ProviderKind]:
-    """The provider of a name, as registered.
-
-    Raises:
-        ConfigError: there is none, or what is registered is no provider.
-    """
+    """The provider of a name; raises ConfigError where there is none, or something else."""
     found = load_plugin("providers", name)
     if isinstance(found, type) and issubclass(found, ProviderKind):
         return found

@@ -158,7 +158,6 @@ class Limiter:
 
     @property
     def state(self) -> ProviderState:
-        """The current load."""
         return ProviderState(
             in_flight=self._in_flight,
             queued=sum(not waiter.granted.done() for waiter in self._waiters),

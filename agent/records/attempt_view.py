@@ -75,7 +75,6 @@ class AttemptView:
 
     @property
     def passed(self) -> bool:
-        """True for a correct candidate."""
         return self.status is Status.PASSED
 
     @property

@@ -86,7 +86,9 @@ class Ledger:
         """
         while True:
             self.check()
-            expected = self._expected(bound_tokens)
+            largest = self._largest or Cost()
+            tokens = largest.tokens if bound_tokens is None else bound_tokens
+            expected = Cost(attempts=1, tokens=tokens, cost_usd=largest.cost_usd)
             if not self._in_flight or self._fits(expected, known=bound_tokens is not None):
                 self._in_flight += 1
                 self._held += expected
@@ -95,11 +97,7 @@ class Ledger:
             await self._changed.wait()
 
     def check(self) -> None:
-        """Raise unless something is left.
-
-        Raises:
-            BudgetReachedError: the budget is spent.
-        """
+        """Raise BudgetReachedError unless something is left."""
         for name, limit, spent in self._limits(self.spent):
             if spent >= limit:
                 raise BudgetReachedError(f"budget of {_amount(name, limit)} reached")
@@ -119,11 +117,6 @@ class Ledger:
         self._in_flight -= 1
         self._held -= expected
         self._changed.set()
-
-    def _expected(self, bound_tokens: int | None) -> Cost:
-        largest = self._largest or Cost()
-        tokens = largest.tokens if bound_tokens is None else bound_tokens
-        return Cost(attempts=1, tokens=tokens, cost_usd=largest.cost_usd)
 
     def _fits(self, expected: Cost, *, known: bool) -> bool:
         guessing = self._largest is None and (

@@ -48,25 +48,25 @@ class Headroom(Record):
 def headroom_of(problem: Problem, evaluation: Evaluation, device_name: str) -> Headroom:
     """Read the headroom off an evaluation of a problem's own reference."""
     measured, limits, machine = evaluation.measurement, evaluation.plausibility, evaluation.environment
-    known = Headroom(
+    trouble, times = "", {}
+    if measured is None:
+        trouble = f"{evaluation.status}: {evaluation.detail}"
+    elif measured.contended:
+        trouble = "contended: other work disturbed it; measure it again"
+    else:
+        times = {name: timing.median_ms for name, timing in measured.baselines.items()}
+    roofline = limits if limits and not trouble else None
+    return Headroom(
         problem=problem.id,
         problem_sha=problem.sha,
         config=evaluation.config,
         device_name=device_name,
         torch=machine.torch if machine else "",
-    )
-    if measured is None:
-        return known.model_copy(update={"trouble": f"{evaluation.status}: {evaluation.detail}"})
-    if measured.contended:
-        return known.model_copy(update={"trouble": "contended: other work disturbed it; measure it again"})
-    times = {name: timing.median_ms for name, timing in measured.baselines.items()}
-    return known.model_copy(
-        update={
-            "eager_ms": times.get("eager"),
-            "compile_ms": times.get("compile"),
-            "roofline_ms": limits.floor_ms if limits else None,
-            "dense": limits.dense if limits else False,
-        }
+        eager_ms=times.get("eager"),
+        compile_ms=times.get("compile"),
+        roofline_ms=roofline.floor_ms if roofline else None,
+        dense=roofline.dense if roofline else False,
+        trouble=trouble,
     )
 
 

@@ -78,7 +78,6 @@ class Score(ScorePolicy):
 
     @classmethod
     def of(cls, evaluation: Evaluation) -> Score:
-        """Reduce an evaluation."""
         measured, machine = evaluation.measurement, evaluation.environment
         sanitization = evaluation.sanitization
         return cls(

@@ -73,11 +73,11 @@ def leaderboard(
 
 
 def _rank(archive: kw.Archive, run: str | None, *, json: bool, csv: bool) -> None:
-    from kernelwright.agent.leaderboard import render, to_csv, to_json
+    from kernelwright.agent.leaderboard import render, to_csv
 
     standing = kw.board(archive.attempts(run))
     if json:
-        print(to_json(standing))
+        print_json(standing)
     elif csv:
         print(to_csv(standing), end="")
     elif standing.entries:

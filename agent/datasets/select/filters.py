@@ -40,7 +40,6 @@ class KnownNames:
         self._seen: defaultdict[str, set[str]] = defaultdict(set)
 
     def observe(self, attempt: Attempt) -> None:
-        """Remember one attempt's names."""
         seen, score = self._seen, attempt.evaluation.score if attempt.evaluation else None
         seen["problem"].add(attempt.key.problem)
         seen["model"].add(attempt.key.model)

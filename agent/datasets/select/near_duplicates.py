@@ -64,15 +64,12 @@ class Sketch:
         """Return whether both are equal or share at least this much."""
         if self.exact == other.exact:
             return True
-        # The share is no larger than what both have over what the larger has.
+        # The share is no larger than what both have over what the larger has, which is found sooner.
         most = max(len(self.members), len(other.members))
-        if min(len(self.members), len(other.members)) < least * most:
-            return False
         return len(self.members & other.members) >= least * most and self.share(other) >= least
 
 
 def sketch(source: str) -> Sketch:
-    """Reduce a source to its sketch."""
     tokens = _TOKEN.findall(_ESCAPED_BREAK.sub(" ", normalised(source)))
     own = _own_names(tokens)
     order: dict[str, str] = {}

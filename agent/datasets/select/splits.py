@@ -43,11 +43,8 @@ class ProblemSplits:
         self._parents.setdefault(problem, problem)
         if source is None:
             return
-        if sha in self._sketches:
-            self._join(problem, self._first[sha])
-            return
         new = self._sketches[sha] = sketch(source)
-        self._first[sha] = problem
+        self._first.setdefault(sha, problem)
         if self._forbidden.holds(new):
             self._contaminated.add(sha)
         for known in {known for band in new.bands for known in self._bands.get(band, ())}:
@@ -84,11 +81,7 @@ class ProblemSplits:
 
 
 def forbidden_sources(paths: Iterable[str]) -> list[str]:
-    """References in files and folders.
-
-    Raises:
-        UnusableExport: a path is missing, or holds no problem.
-    """
+    """References in files and folders; raises UnusableExport where a path is missing or holds none."""
     try:
         return [path.read_text("utf-8", "replace") for path in find_problems(Path(name) for name in paths)]
     except ProblemError as error:

@@ -5,20 +5,20 @@ Its front matter declares files and columns, so that `datasets.load_dataset(FOLD
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from importlib.resources import files
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from jinja2 import Environment, StrictUndefined
 
-from kernelwright.agent.datasets.export_settings import DatasetSettings
-from kernelwright.agent.datasets.exporter import Exported
 from kernelwright.agent.datasets.select.splits import TEST, TRAIN
 from kernelwright.agent.datasets.write.columns import DatasetTable, Feature, as_yaml
 from kernelwright.agent.datasets.write.row_files import JSONL, PARQUET
+from kernelwright.agent.records.provenance import versions
+
+if TYPE_CHECKING:
+    from kernelwright.agent.datasets.dataset_export import DatasetExport
 
 ABOUT: Final = {
     "source": "origin, licence, measurements, and the software they were made with",
@@ -36,66 +36,59 @@ SIZES: Final = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), 
 """Categories of the hub, by number of rows (https://huggingface.co/docs/hub/datasets-cards)."""
 
 
-@dataclass(frozen=True, slots=True)
-class CardFacts:
-    """The contents of a card."""
-
-    format: str
-    tables: tuple[DatasetTable, ...]
-    settings: DatasetSettings
-    exported: Exported
-    problems: Mapping[str, int]
-    """Problems with attempts, by split."""
-    licenses: Counter[str]
-    """Attempts by licence; an empty name where none is stated."""
-    policies: Mapping[str, int]
-    """Attempts with a score, by the policy in words."""
-    command: str
-    version: str
+Facts: TypeAlias = dict[str, Any]  # Any: JSON, the contents of `manifest.json`
 
 
-def manifest(facts: CardFacts) -> str:
-    """The same counts for machines, JSON."""
-    exported = facts.exported
-    value = {
-        "format": facts.format,
-        "settings": facts.settings.model_dump(mode="json"),
+def manifest(export: DatasetExport) -> Facts:
+    """The contents of a dataset and the way it was made, for machines and for the card."""
+    exported, stage, tables = export.exported, export.stage, export.format.tables
+    return {
+        "format": export.format.name,
+        "settings": export.settings.model_dump(mode="json"),
         "rows": {
-            table.name: {split: exported.rows[table.name, split] for split in _splits(facts, table)}
-            for table in facts.tables
+            table.name: {
+                split: exported.rows[table.name, split]
+                for split in (TRAIN, TEST)
+                if (table.name, split) in exported.rows
+            }
+            for table in tables
         },
         "attempts": {
             "seen": exported.seen,
             "used": exported.used,
             "left_out": dict(sorted(exported.left_out.items())),
         },
-        "problems": dict(facts.problems),
+        "problems": dict(Counter(map(export.splits.split, stage.problems()))),
         "runs": exported.runs,
-        "licenses": dict(sorted(facts.licenses.items())),
-        "policies": dict(sorted(facts.policies.items())),
-        "command": facts.command,
-        "version": facts.version,
+        "licenses": dict(sorted(stage.licenses.items())),
+        "policies": dict(sorted(stage.policies().items())),
+        "command": export.settings.command(
+            export.format.name, str(export.archive.folder.parent), str(exported.folder)
+        ),
+        "version": versions().get("kernelwright", "unknown"),
     }
-    return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
 
 
-def card(facts: CardFacts) -> str:
+def card(facts: Facts, tables: Sequence[DatasetTable]) -> str:
     """The whole `README.md`."""
     text = (files("kernelwright.agent.datasets.write") / "card.md.j2").read_text("utf-8")
     environment = Environment(undefined=StrictUndefined, trim_blocks=True, keep_trailing_newline=True)
-    known, total = {name for name in facts.licenses if name}, facts.exported.rows.total()
+    rows = [(name, split, count) for name, of in facts["rows"].items() for split, count in of.items()]
+    total, licenses = sum(count for *_, count in rows), _by_count(facts["licenses"])
     return environment.from_string(text).render(
         facts=facts,
-        title=f"Kernels evaluated by kernelwright: {facts.format}",
-        license=known.pop().lower() if len(facts.licenses) == len(known) == 1 else "other",
+        tables=tables,
+        title=f"Kernels evaluated by kernelwright: {facts['format']}",
+        license=licenses[0][0].lower() or "other" if len(licenses) == 1 else "other",
         size=next((name for most, name in SIZES if total < most), "n>1M"),
-        parts=[(table, splits) for table in facts.tables if (splits := _splits(facts, table))],
-        form=PARQUET if facts.settings.parquet else JSONL,
+        parts=[(table, splits) for table in tables if (splits := list(facts["rows"][table.name]))],
+        form=PARQUET if facts["settings"]["parquet"] else JSONL,
         features=lambda table: as_yaml(table.features),
-        rows=[(*key, count) for key, count in sorted(facts.exported.rows.items())],
-        settings=_settings_rows(facts.settings),
-        policies=sorted(facts.policies.items(), key=lambda of: (-of[1], of[0])),
-        licenses=[(name or "not stated", count) for name, count in facts.licenses.most_common()],
+        rows=sorted(rows),
+        settings=_settings_rows(facts["settings"]),
+        left_out=_by_count(facts["attempts"]["left_out"]),
+        policies=_by_count(facts["policies"]),
+        licenses=[(name or "not stated", count) for name, count in licenses],
         table=_table,
         columns=lambda table: [
             (f"`{name}`", _type(kind), ABOUT.get(name, "")) for name, kind in table.features.items()
@@ -103,13 +96,13 @@ def card(facts: CardFacts) -> str:
     )
 
 
-def _splits(facts: CardFacts, table: DatasetTable) -> list[str]:
-    return [split for split in (TRAIN, TEST) if (table.name, split) in facts.exported.rows]
+def _by_count(counts: Mapping[str, int]) -> list[tuple[str, int]]:
+    return sorted(counts.items(), key=lambda of: (-of[1], of[0]))
 
 
-def _settings_rows(settings: DatasetSettings) -> list[tuple[str, str]]:
-    values = settings.model_dump(mode="json")
-    values |= {f"filter: {name}": value for name, value in values.pop("filters").items()}
+def _settings_rows(settings: Facts) -> list[tuple[str, str]]:
+    values = {name: value for name, value in settings.items() if name != "filters"}
+    values |= {f"filter: {name}": value for name, value in settings["filters"].items()}
     return [
         (name, ", ".join(map(str, value)) if isinstance(value, list) else str(value))
         for name, value in values.items()

@@ -48,7 +48,6 @@ def worth(facts: AttemptView, attempt: Attempt, doubt: Doubt) -> float | None:
 
 
 def problem_of(facts: AttemptView) -> Row:
-    """A problem by name and by content."""
     return {"problem": facts.problem, "problem_sha": facts.problem_sha}
 
 
@@ -60,7 +59,6 @@ def sft_rows(texts: MessageTexts, facts: AttemptView, attempt: Attempt) -> dict[
 
 
 def unpaired_row(texts: MessageTexts, facts: AttemptView, attempt: Attempt) -> Row:
-    """One labelled answer."""
     return {**_answer_row(texts, facts, attempt), "label": facts.passed}
 
 
@@ -107,7 +105,6 @@ def preference_row(texts: MessageTexts, pair: Pair, prompt: list[Turn], both: tu
 
 
 def attempt_row(texts: MessageTexts, facts: AttemptView, attempt: Attempt, doubt: Doubt) -> Row:
-    """Everything about one attempt."""
     line, score = attempt.completion, attempt.evaluation.score if attempt.evaluation else None
     prompt, reply = texts.prompt(attempt), texts.reply(attempt)
     same = ("stage", "outcome", "rule", "finish_reason", "speed_of_light", "cost_usd")

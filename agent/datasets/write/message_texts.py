@@ -27,9 +27,12 @@ class MessageTexts:
     def __init__(self, archive: Archive, reasoning: Reasoning) -> None:
         self._archive = archive
         self._reasoning = reasoning
+        self.policy = lru_cache(maxsize=64)(self._policy)
+        """The policy a run evaluates under, JSON."""
+        self.reference = lru_cache(maxsize=1024)(self._reference)
+        """The source of a problem as a run used it; empty where the run did not record it."""
 
     def prompt(self, attempt: Attempt) -> list[Turn]:
-        """The messages of its prompt."""
         return [
             {"role": message.role, "content": whole_characters(message.content)}
             for message in self._archive.messages(attempt.completion)
@@ -44,29 +47,16 @@ class MessageTexts:
         return f"<think>\n{thoughts}\n</think>\n\n{text}" if thoughts else text
 
     def code(self, attempt: Attempt) -> str | None:
-        """The candidate's source."""
         code = self._archive.code(attempt)
         return None if code is None else whole_characters(code)
 
-    def policy(self, run: str) -> str:
-        """The policy a run evaluates under, JSON."""
-        return _policy(self._archive, run)
+    def _policy(self, run: str) -> str:
+        plan = json.loads(self._archive.text(run, self._archive.started(run).plan))
+        return EvaluationConfig.model_validate(plan.get("config", {})).model_dump_json()
 
-    def reference(self, run: str, problem: str) -> str:
-        """The source of a problem as a run used it; empty where the run did not record it."""
-        return _reference(self._archive, run, problem)
-
-
-@lru_cache(maxsize=64)
-def _policy(archive: Archive, run: str) -> str:
-    plan = json.loads(archive.text(run, archive.started(run).plan))
-    return EvaluationConfig.model_validate(plan.get("config", {})).model_dump_json()
-
-
-@lru_cache(maxsize=1024)
-def _reference(archive: Archive, run: str, problem: str) -> str:
-    used = archive.problems_used(run).get(problem)
-    return "" if used is None else archive.text(run, used.source)
+    def _reference(self, run: str, problem: str) -> str:
+        used = self._archive.problems_used(run).get(problem)
+        return "" if used is None else self._archive.text(run, used.source)
 
 
 def answered(text: str) -> list[Turn]:

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TextIO
+from typing import Any, Final, TextIO
 
 from kernelwright.agent.datasets.policy import PARQUET_ROWS
 from kernelwright.agent.datasets.write.columns import DatasetTable, Feature, Row
 from kernelwright.agent.records.atomic_folder import UnusableExport
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 JSONL: Final = "jsonl"
 PARQUET: Final = "parquet"
@@ -103,11 +101,7 @@ class _Parquet:
 
 
 def need_pyarrow() -> Any:  # Any: pyarrow is optional and has no types
-    """The module.
-
-    Raises:
-        UnusableExport: it is not installed.
-    """
+    """The module pyarrow; raises UnusableExport where it is not installed."""
     try:
         import_module("pyarrow.parquet")
         return import_module("pyarrow")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from kernelwright.agent.interop.imports.imported_reply import ImportedReply, UnreadableImport
-from kernelwright.agent.interop.imports.problem_match import ProblemMatch, match_problem
 from kernelwright.agent.interop.imports.reply_reader import read_replies
 
-__all__ = ["ImportedReply", "ProblemMatch", "UnreadableImport", "match_problem", "read_replies"]
+__all__ = ["ImportedReply", "UnreadableImport", "read_replies"]

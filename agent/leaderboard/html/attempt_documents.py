@@ -33,7 +33,6 @@ def text_value(text: str) -> dict[str, object]:
 
 
 def source_value(text: str) -> dict[str, object]:
-    """A source with its colours."""
     value = text_value(text)
     return value | {"runs": runs(str(value["text"]))}
 

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import base64
+import json
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from itertools import zip_longest
+from typing import Final
 
 from kernelwright.agent.archive import Archive, ArchiveError
 from kernelwright.agent.leaderboard.html.attempt_documents import AttemptDocument, DocumentSources, document
 from kernelwright.agent.leaderboard.html.page_header import Header, ShownAttempt, run_facts
-from kernelwright.agent.leaderboard.html.page_payload import Packer
 from kernelwright.agent.leaderboard.html.page_sections import Section
 from kernelwright.agent.leaderboard.policy import FULL_BYTES
 from kernelwright.agent.leaderboard.run_comparison import RunComparison
 from kernelwright.agent.records.attempt_log import Attempt, Text
 from kernelwright.agent.records.attempt_view import AttemptView
 from kernelwright.evaluator import visible
+
+_SPARE: Final = 16
+"""Bytes that end a deflated stream, and then some."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +77,50 @@ def fill(
         unreadable=len(page.unreadable),
         sections_left_out=len(shown) - amount,
     )
+
+
+class Packer:
+    """The data inside a page, as long as there is room: JSON lines, deflated and in base64.
+
+    The alphabet of base64 holds nothing that could end a script element or begin another, whatever the texts
+    are.
+    """
+
+    def __init__(self, limit: int) -> None:
+        """`limit` is in bytes of base64."""
+        self.left_out: set[int] = set()
+        """Ids for which there was no room."""
+        self._limit = limit * 3 // 4 - _SPARE
+        self._stream = zlib.compressobj(9, zlib.DEFLATED, zlib.MAX_WBITS)
+        self._parts: list[bytes] = []
+        self._size = 0
+        self._taken: set[int] = set()
+
+    @property
+    def room(self) -> int:
+        """Deflated bytes that still fit."""
+        return self._limit - self._size
+
+    def add(self, key: int, value: object) -> bool:
+        """Add a value under an id, once; False when there was no room for it."""
+        if key in self._taken:
+            return True
+        line = json.dumps([key, value], allow_nan=False, separators=(",", ":")) + "\n"
+        stream = self._stream.copy()
+        data = stream.compress(line.encode()) + stream.flush(zlib.Z_SYNC_FLUSH)
+        if len(data) > self.room:
+            self.left_out.add(key)
+            return False
+        self._stream = stream
+        self._parts.append(data)
+        self._size += len(data)
+        self._taken.add(key)
+        self.left_out.discard(key)
+        return True
+
+    def text(self) -> str:
+        """Everything taken, in base64; nothing can be added afterwards."""
+        return base64.b64encode(b"".join((*self._parts, self._stream.flush()))).decode("ascii")
 
 
 class _Page:
@@ -138,12 +188,12 @@ class _Page:
             attempt = self._content.chosen.get(row.attempt) if is_listed or not documents else None
             found = self._document(attempt) if attempt else None
             if found is None:
-                shown.append(ShownAttempt(row, None))
+                shown.append((row, None))
                 continue
             flaws = flaws or found.flaws
             key = self._shelf.put(f"document {row.attempt}", dict)
             documents.append((key, found))
-            shown.append(ShownAttempt(row, key if is_listed else None))
+            shown.append((row, key if is_listed else None))
         page = self._content.page_of.get(section.number, "")
         count = len(section.chosen)
         self._header.add_section(

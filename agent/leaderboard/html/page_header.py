@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from typing import TypeAlias
 
 from kernelwright.agent.leaderboard.display_text import name, short
 from kernelwright.agent.leaderboard.html.page_sections import Section
@@ -17,13 +17,8 @@ ID_DIGITS = 10
 """Of an attempt's id, as far as it is shown."""
 
 
-@dataclass(frozen=True, slots=True)
-class ShownAttempt:
-    """An attempt that a section shows, and the id of its document."""
-
-    row: AttemptView
-    document: int | None
-    """None where it is on another page."""
+ShownAttempt: TypeAlias = tuple[AttemptView, int | None]
+"""An attempt that a section shows, and the id of its document; None where that is on another page."""
 
 
 class Header:
@@ -65,11 +60,11 @@ class Header:
                 "cheats": sum(row.is_cheat for row in section.rows),
                 "statuses": [[number(status), count] for status, count in sorted(statuses.items())],
                 "models": sorted({number(row.model) or 0 for row in section.rows}),
-                "best": None if best is None else self._kernel(ShownAttempt(best, None)),
+                "best": None if best is None else self._kernel(best, None),
                 "flaws": list(flaws),
                 "page": page,
-                "kernels": [self._kernel(kernel) for kernel in shown] if listed else [],
-                "failures": [self._kernel(one) for one in failures] if listed else [],
+                "kernels": [self._kernel(*kernel) for kernel in shown] if listed else [],
+                "failures": [self._kernel(*one) for one in failures] if listed else [],
             }
         )
         if listed:
@@ -105,21 +100,16 @@ class Header:
     def _number(self, word: str | None) -> int | None:
         return None if word is None else self._numbers.setdefault(word, len(self._numbers))
 
-    def _kernel(self, shown: ShownAttempt) -> dict[str, object]:
-        row, number = shown.row, self._number
+    def _kernel(self, row: AttemptView, document: int | None) -> dict[str, object]:
+        number = self._number
         return {
-            "doc": shown.document,
+            "doc": document,
             "attempt": row.attempt[:ID_DIGITS],
-            "model": number(row.model),
-            "strategy": number(row.strategy),
-            "run": number(row.run),
+            **{key: number(getattr(row, key)) for key in ("model", "strategy", "run", "track")},
             "sample": row.sample,
             "turn": row.turn,
             "status": number(row.ended),
-            "speedup": short(row.speedup),
-            "low": short(row.low),
-            "high": short(row.high),
-            "track": number(row.track),
+            **{key: short(getattr(row, key)) for key in ("speedup", "low", "high")},
             "light": short(row.speed_of_light),
             "doubted": row.is_doubted,
             "unfit": number(row.unfit or None),
@@ -131,15 +121,11 @@ class Header:
         number = self._number
         return [
             section,
-            number(row.model),
-            number(row.strategy),
-            number(row.run),
+            *map(number, (row.model, row.strategy, row.run)),
             row.sample,
             row.turn,
             number(row.ended),
-            short(row.speedup),
-            short(row.low),
-            short(row.high),
+            *map(short, (row.speedup, row.low, row.high)),
             row.tokens,
             short(row.cost_usd),
             row.attempt[:ID_DIGITS],

@@ -64,7 +64,9 @@ def paged(parts: Sequence[Section], *, most: int) -> list[list[Section]]:
 
 
 def _section(number: int, rows: list[AttemptView], most: int) -> Section:
-    best = _best_of_groups(rows)
+    groups = grouped(rows, lambda row: (row.model, row.strategy)).values()
+    best = [found for of_group in groups if (found := fastest(of_group)) is not None]
+    best.sort(key=lambda row: (row.is_doubted, bool(row.unfit), -(row.speedup or 0.0)))
     chosen = best[:KERNELS_SHOWN]
     if not chosen:
         held = [row for row in rows if row.status not in _NO_CODE]
@@ -79,12 +81,6 @@ def _section(number: int, rows: list[AttemptView], most: int) -> Section:
         failures=failures[: -FAILURES_SHOWN - 1 : -1],
         groups=len(best),
     )
-
-
-def _best_of_groups(rows: Iterable[AttemptView]) -> list[AttemptView]:
-    groups = grouped(rows, lambda row: (row.model, row.strategy))
-    best = [found for of_group in groups.values() if (found := fastest(of_group)) is not None]
-    return sorted(best, key=lambda row: (row.is_doubted, bool(row.unfit), -(row.speedup or 0.0)))
 
 
 def _most_telling(rows: list[AttemptView], chosen: list[AttemptView], most: int) -> list[AttemptView]:

@@ -8,13 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from kernelwright.agent.leaderboard.html import standings_table
-from kernelwright.agent.leaderboard.html.machines import Machine
 from kernelwright.agent.leaderboard.html.page_content import Filled
 from kernelwright.agent.leaderboard.html.standings_table import StandingsTable
 
@@ -23,12 +22,14 @@ _SCRIPTS: Final = ("core.js", "lists.js", "explore.js", "drawing.js", "section.j
 _STYLES: Final = ("page.css", "section.css")
 
 
+Machine: TypeAlias = tuple[str, ...]
+"""Device, driver, torch, CUDA, and the evaluator's version and source; empty where a record is silent."""
+
+
 @dataclass(frozen=True, slots=True)
 class Shell:
     """A page without its data."""
 
-    about: str
-    """One sentence for search results and previews of links."""
     made: str
     tracks: Mapping[str, Sequence[StandingsTable]]
     """Standings over all correct kernels (`all`), and over those of one track; empty on further pages."""
@@ -37,7 +38,8 @@ class Shell:
     unjudged: int
     runs: int
     problems: int
-    models: int
+    models: Sequence[str]
+    hardware: Sequence[str]
     files: tuple[str, ...]
     number: int
     """Number of the page, from 0."""

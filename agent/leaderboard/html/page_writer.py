@@ -12,13 +12,12 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
-from kernelwright.agent.archive import Archive
+from kernelwright.agent.archive import Archive, ArchiveError
 from kernelwright.agent.leaderboard.board_records import Board
 from kernelwright.agent.leaderboard.display_text import name
-from kernelwright.agent.leaderboard.html.machines import Machine, machines
 from kernelwright.agent.leaderboard.html.page_content import PageSources, fill
 from kernelwright.agent.leaderboard.html.page_sections import Section, paged, sections
-from kernelwright.agent.leaderboard.html.page_template import Shell, render
+from kernelwright.agent.leaderboard.html.page_template import Machine, Shell, render
 from kernelwright.agent.leaderboard.html.standings_table import tables
 from kernelwright.agent.leaderboard.policy import (
     ENTRIES_SHOWN,
@@ -81,7 +80,8 @@ def write_pages(
     rows = read_rows(archive.attempts(run))
     parts = sections(rows.evaluated, most=limits.attempts)
     pages = paged(parts, most=limits.attempts)
-    files = _files(file, len(pages))
+    further = range(2, len(pages) + 2) if len(pages) > 1 else ()
+    files = [file, *(file.with_name(f"{file.stem}.{number}{file.suffix}") for number in further)]
     content = PageSources(
         archive=archive,
         chosen=_chosen(archive, run, parts),
@@ -94,7 +94,7 @@ def write_pages(
             for section in page
         },
     )
-    found = machines(archive, content.chosen.values())
+    found = _machines(archive, content.chosen.values())
     left_out = unreadable = 0
     for number, path in enumerate(files):
         shell = _shell(rows, files, number, found=found, made=made, limits=limits)
@@ -114,11 +114,6 @@ def write_pages(
     )
 
 
-def _files(file: Path, pages: int) -> list[Path]:
-    further = range(2, pages + 2) if pages > 1 else ()
-    return [file, *(file.with_name(f"{file.stem}.{number}{file.suffix}") for number in further)]
-
-
 def _chosen(archive: Archive, run: str | None, parts: Iterable[Section]) -> dict[str, Attempt]:
     """The attempts whose texts may be shown, the best of every section before any second best."""
     shown = [
@@ -128,6 +123,29 @@ def _chosen(archive: Archive, run: str | None, parts: Iterable[Section]) -> dict
     ]
     wanted = {attempt for _, attempt in sorted(shown, key=lambda pair: pair[0])[:KERNELS]}
     return {attempt.id: attempt for attempt in archive.attempts(run) if attempt.id in wanted}
+
+
+def _machines(archive: Archive, attempts: Iterable[Attempt]) -> list[tuple[Machine, str]]:
+    """The machines of the attempts, with the days of their runs; one attempt of each run is read."""
+    days: dict[Machine, list[str]] = {}
+    read: set[tuple[str, str]] = set()
+    for attempt in attempts:
+        hardware = attempt.evaluation.score.hardware if attempt.evaluation else None
+        if hardware is None or (attempt.key.run, hardware) in read:
+            continue
+        read.add((attempt.key.run, hardware))
+        try:
+            evaluation = archive.evaluation(attempt)
+        except ArchiveError:
+            continue
+        if evaluation is None or evaluation.environment is None:
+            continue
+        where = evaluation.environment
+        evaluator = " ".join(filter(None, (evaluation.evaluator_version, evaluation.evaluator_sha)))
+        found = (where.device_name, where.driver, where.torch, where.cuda, evaluator)
+        day = (evaluation.evaluated_at or attempt.completion.completed_at)[:10]
+        days.setdefault(tuple(map(name, found)), []).append(name(day))
+    return [(machine, " to ".join(sorted({min(on), max(on)}))) for machine, on in sorted(days.items())]
 
 
 def _problems(archive: Archive, rows: AttemptRows) -> dict[tuple[str, str], Text]:
@@ -162,7 +180,6 @@ def _shell(
     most = ENTRIES_SHOWN
     while True:
         shell = Shell(
-            about=_about(rows),
             machines=found if number == 0 else (),
             made=made,
             tracks={track: tables(board, most=most) for track, board in boards.items()},
@@ -170,25 +187,14 @@ def _shell(
             unjudged=rows.unevaluated,
             runs=len({row.run for row in rows.evaluated}),
             problems=len({row.problem for row in rows.evaluated}),
-            models=len({row.model for row in rows.evaluated}),
+            models=[name(model) for model in sorted({row.model for row in rows.evaluated})],
+            hardware=sorted({name(row.policy.hardware or "") for row in rows.evaluated}),
             files=tuple(quote(path.name) for path in files),
             number=number,
         )
         if most <= 1 or len(render(shell).encode()) <= limits.size // 4:
             return shell
         most //= 2
-
-
-def _about(rows: AttemptRows) -> str:
-    models = sorted({row.model for row in rows.evaluated})
-    hardware = sorted({row.policy.hardware or "" for row in rows.evaluated})
-    named = ", ".join(map(name, models[:3])) + (" and others" if len(models) > 3 else "")
-    problems = len({row.problem for row in rows.evaluated})
-    return (
-        f"Kernels written by {named or 'language models'} for {problems} PyTorch problem"
-        f"{'s' if problems != 1 else ''}, verified and timed by kernelwright on "
-        f"{', '.join(map(name, hardware)) or 'no device'}."
-    )
 
 
 def _boards(rows: AttemptRows) -> dict[str, Board]:

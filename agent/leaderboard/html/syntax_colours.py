@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
 from itertools import groupby, takewhile
+from operator import itemgetter
 from typing import Any, Final
 
 from kernelwright.agent.leaderboard.policy import COLOURED_CHARACTERS, COLOURED_LINE, COLOURING_S
@@ -41,16 +42,11 @@ def runs(source: str) -> str:
     if len(source) > COLOURED_CHARACTERS or max(map(len, source.split("\n"))) > COLOURED_LINE:
         return ""
     parts: list[str] = []
-    last, length = "", 0
-    for letter, text in _stretches(source, "python", time.monotonic() + COLOURING_S):
-        units = len(text.encode("utf-16-le", "surrogatepass")) // 2
-        if letter == last:
-            length += units
-            continue
-        if length:
-            parts.append(f"{last}{length}")
-        last, length = letter, units
-    return "".join(parts) + (f"{last}{length}" if length else "")
+    stretches = _stretches(source, "python", time.monotonic() + COLOURING_S)
+    for letter, group in groupby(stretches, key=itemgetter(0)):
+        if length := sum(len(text.encode("utf-16-le", "surrogatepass")) // 2 for _, text in group):
+            parts.append(f"{letter}{length}")
+    return "".join(parts)
 
 
 def _stretches(source: str, language: str, deadline: float) -> Iterator[tuple[str, str]]:

@@ -107,7 +107,6 @@ class BatchJobs:
 
     @property
     def progress(self) -> BatchProgress:
-        """Progress as last seen."""
         answered = sum(result.completion is not None for result in self._state.results.values())
         batches = self._state.batches.values()
         return BatchProgress(

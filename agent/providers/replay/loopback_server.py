@@ -27,11 +27,7 @@ class HttpRequest:
     body: bytes
 
     def json(self) -> Mapping[str, object]:
-        """The body as a JSON object.
-
-        Raises:
-            HttpFailure: it is none; 400.
-        """
+        """The body as a JSON object; raises HttpFailure 400 where it is none."""
         try:
             value = json.loads(self.body)
         except (ValueError, RecursionError) as error:
@@ -62,7 +58,7 @@ class HttpFailure(Exception):
 
 
 class LoopbackServer:
-    """Answers requests with a function, each connection in a thread of its own; a context manager."""
+    """Answers requests with a function while it is entered, each connection in a thread of its own."""
 
     def __init__(self, answer: Callable[[HttpRequest], HttpResponse], *, port: int = 0) -> None:
         self._answer = answer
@@ -75,31 +71,19 @@ class LoopbackServer:
         port = self._server.server_address[1] if self._server else self._port
         return f"http://{_HOST}:{port}"
 
-    def start(self) -> None:
-        """Listen.
+    def __enter__(self) -> Self:
+        """Listen; raises OSError where the address is taken."""
+        self._server = _Server((_HOST, self._port), _Handler)
+        self._server.answer = self._answer
+        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
+        return self
 
-        Raises:
-            OSError: the address is taken.
-        """
-        if self._server is None:
-            self._server = _Server((_HOST, self._port), _Handler)
-            self._server.answer = self._answer
-            threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
-
-    def stop(self) -> None:
-        """Stop listening and close every connection; safe to call twice."""
+    def __exit__(self, *exception: object) -> None:
+        """Stop listening, and close every connection."""
         if self._server is not None:
             self._server.shutdown()
             self._server.server_close()
             self._server.close_connections()
-            self._server = None
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.stop()
 
 
 class _Server(ThreadingHTTPServer):

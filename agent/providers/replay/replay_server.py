@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import json
 import re
-import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final
 from urllib.parse import unquote
+
+from pydantic import Field, TypeAdapter, ValidationError
 
 from kernelwright.agent.providers.policy import STREAM_PIECE
 from kernelwright.agent.providers.replay.loopback_server import (
@@ -34,7 +34,7 @@ from kernelwright.agent.providers.replay.recordings import (
     recorded_problems,
 )
 from kernelwright.agent.records.tokens import estimate_usage
-from kernelwright.evaluator import sha256_text
+from kernelwright.evaluator import Record, sha256_text
 
 MODEL: Final = f"replay-{HANDWRITTEN}"
 """The model the server offers; a recording made from a live model is answered as `replay-<that model>`."""
@@ -42,16 +42,11 @@ _BACKEND: Final = re.compile(r"^\W*backend\W+(\w+)", re.IGNORECASE | re.MULTILIN
 
 
 class ReplayServer(LoopbackServer):
-    """Serves a folder of recordings; use it as a context manager, or `start` and `stop`."""
+    """Serves a folder of recordings while it is entered."""
 
-    def __init__(
-        self, folder: Path, *, port: int = 0, delay_s: float = 0.0, max_in_flight: int = 1024
-    ) -> None:
-        """`delay_s` passes before every reply, as if a model thought."""
+    def __init__(self, folder: Path, *, port: int = 0) -> None:
         super().__init__(self._respond, port=port)
         self._folder = folder
-        self._delay_s = delay_s
-        self._free = threading.BoundedSemaphore(max_in_flight)
 
     @property
     def base_url(self) -> str:
@@ -78,21 +73,14 @@ class ReplayServer(LoopbackServer):
             raise HttpFailure(404, f"the model `{model}` does not exist", code="model_not_found")
         if body.get("n") not in (None, 1):
             raise HttpFailure(400, "only n=1 is served; ask once for each sample", code="unsupported_value")
-        if not self._free.acquire(blocking=False):
-            raise HttpFailure(429, "too many requests at once", code="rate_limit_exceeded", retry_after_s=1)
-        try:
-            time.sleep(self._delay_s)
-            recording = self._find(question.headers, messages)
-        finally:
-            self._free.release()
-        reply = _Reply(recording, messages)
+        reply = _Reply(self._find(question.headers, messages), messages)
         if not body.get("stream"):
             return HttpResponse(body=reply.whole())
         options = body.get("stream_options")
         with_usage = isinstance(options, Mapping) and bool(options.get("include_usage"))
         return HttpResponse(events=reply.chunks(with_usage=with_usage))
 
-    def _find(self, headers: Mapping[str, str], messages: tuple[_Message, ...]) -> Recording:
+    def _find(self, headers: Mapping[str, str], messages: list[_Message]) -> Recording:
         prompt = "\n".join(message.content for message in messages if message.role != "assistant")
         problem = unquote(headers.get("x-kernelwright-problem", "")) or self._problem_in(prompt)
         backend = unquote(headers.get("x-kernelwright-backend", ""))
@@ -134,16 +122,18 @@ class ReplayServer(LoopbackServer):
         return (MODEL, *sorted(f"replay-{label}" for label in labels - {HANDWRITTEN}))
 
 
-@dataclass(frozen=True, slots=True)
-class _Message:
+class _Message(Record, extra="ignore", strict=True):
     role: str
     content: str
+
+
+_MESSAGES: Final = TypeAdapter(Annotated[list[_Message], Field(min_length=1)])
 
 
 class _Reply:
     """A recording as the protocol says it."""
 
-    def __init__(self, recording: Recording, messages: tuple[_Message, ...]) -> None:
+    def __init__(self, recording: Recording, messages: list[_Message]) -> None:
         self._recording = recording
         said = "\0".join((*(message.content for message in messages), recording.text))
         self._base: dict[str, object] = {
@@ -186,18 +176,12 @@ def _pieces(text: str) -> list[str]:
     return [text[start : start + STREAM_PIECE] for start in range(0, len(text), STREAM_PIECE)]
 
 
-def _messages(body: Mapping[str, object]) -> tuple[_Message, ...]:
-    messages = body.get("messages")
-    if not isinstance(messages, list) or not messages:
-        raise HttpFailure(400, "messages must be a list of at least one message", code="invalid_value")
-    found: list[_Message] = []
-    for message in messages:
-        role = message.get("role") if isinstance(message, Mapping) else None
-        content = message.get("content") if isinstance(message, Mapping) else None
-        if not isinstance(role, str) or not isinstance(content, str):
-            raise HttpFailure(400, "each message needs a role and a text content", code="invalid_value")
-        found.append(_Message(role, content))
-    return tuple(found)
+def _messages(body: Mapping[str, object]) -> list[_Message]:
+    try:
+        return _MESSAGES.validate_python(body.get("messages"))
+    except ValidationError:
+        said = "messages must be a list of at least one message, each with a role and a text content"
+        raise HttpFailure(400, said, code="invalid_value") from None
 
 
 def _number(text: str | None, otherwise: int) -> int:

@@ -34,7 +34,7 @@ def repaired(path: Path) -> list[bytes]:
     torn = log.repair(path.parent / "torn")
     log.append(LINE.model_dump_json().encode() + b"\n")
     log.close()
-    return [part.moved_to.read_bytes() for part in torn]
+    return [part.read_bytes() for part in torn]
 
 
 def test_appended_lines_come_back_in_order_with_their_offsets(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from kernelwright.agent.archive import Archive, ArchiveError, resume_run
 from kernelwright.agent.archive.text_store import TextStore
 from kernelwright.agent.datasets import Filters, UnusableExport, find_exporter
-from kernelwright.agent.datasets.select.archive_reader import DAMAGED
+from kernelwright.agent.datasets.dataset_export import DAMAGED
 from kernelwright.agent.records.attempt_log import TextRef
 from kernelwright.agent.records.messages import Message
 from kernelwright.evaluator import EvaluationConfig, Finding, Passes, Status

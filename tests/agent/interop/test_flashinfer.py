@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import resource
+from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pytest
 
 from kernelwright.agent.archive import Archive
 from kernelwright.agent.datasets import Exported
-from kernelwright.agent.interop.flashinfer import ENTRY, Describe, FlashinferWriter, with_shapes, workload
+from kernelwright.agent.interop.flashinfer import ENTRY, FlashinferWriter, with_shapes, workload
 from kernelwright.agent.interop.flashinfer import trace as trace_of
 from kernelwright.agent.interop.handoff import RunExporter, RunSelection
 from kernelwright.agent.records.score_policy import policy_of
@@ -40,9 +42,14 @@ def described(problem: Problem, config: EvaluationConfig) -> ProblemSignature:
 STATUSES = (Status.PASSED, Status.WRONG_VALUES, Status.COMPILE_ERROR, Status.TAMPERED)
 
 
-def write_records(archive: Archive, out: Path, describe: Describe = described) -> Exported:
+Describe: TypeAlias = Callable[[Problem, EvaluationConfig], ProblemSignature]
+
+
+def write_records(
+    archive: Archive, out: Path, describe: Callable[..., ProblemSignature] = described
+) -> Exported:
     def open(archive: Archive, out: Path) -> FlashinferWriter:
-        return FlashinferWriter(archive, out, lambda: nullcontext(describe))
+        return FlashinferWriter(archive, out, lambda: nullcontext(SimpleNamespace(signature=describe)))
 
     return RunExporter("flashinfer", "", open).write(archive, out, RunSelection())
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import math
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,10 +12,12 @@ import pytest
 from rich.console import Console
 
 from kernelwright.agent.archive import Archive
-from kernelwright.agent.leaderboard import Board, Entry, board, render, to_csv, to_json
-from kernelwright.agent.leaderboard.standings import _at_k
+from kernelwright.agent.leaderboard import Board, Entry, board, render, to_csv
+from kernelwright.agent.leaderboard.rows import read_rows
+from kernelwright.agent.leaderboard.standings import _at_k, board_of
 from kernelwright.agent.records.score import is_cheat
 from kernelwright.agent.records.score_policy import exclusion_reason
+from kernelwright.agent.records.strict_json import strict_json
 from kernelwright.evaluator import EvaluationConfig, Finding, Math, Sanitization, Status
 
 if TYPE_CHECKING:
@@ -213,7 +214,7 @@ def test_a_track_counts_only_its_own_kernels(tmp_path: Path, make: Make) -> None
             found = make.evaluation(speedup=2.0 + sample, source=track, track=track)
             log.record_evaluation(attempt, found, confirms=True)
     assert only(board(log.archive.attempts())).tracks == {"library": 1, "own": 1}
-    assert only(board(log.archive.attempts(), track="own")).geomean.value == pytest.approx(2.0)
+    assert only(board_of(read_rows(log.archive.attempts()), track="own")).geomean.value == pytest.approx(2.0)
 
 
 def test_models_within_noise_share_the_first_rank_and_a_clear_loser_does_not(
@@ -300,8 +301,7 @@ def test_json_csv_and_terminal_say_the_same(tmp_path: Path, make: Make) -> None:
             make.attempt(log, Status.PASSED, problem=problem(number), speedup=1.0 + number)
             make.attempt(log, Status.NO_CODE, problem=problem(number), sample=1, model="model, b")
     standing = board(log.archive.attempts())
-    assert Board.model_validate_json(to_json(standing)) == standing
-    assert json.loads(to_json(standing))["entries"][0]["rank"] == 1
+    assert Board.model_validate_json(strict_json(standing)) == standing
     lines = list(csv.DictReader(io.StringIO(to_csv(standing))))
     assert [line["model"] for line in lines] == ["model-a", "model, b"]
     assert float(lines[0]["geomean"]) == standing.entries[0].geomean.value

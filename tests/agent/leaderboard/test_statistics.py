@@ -12,9 +12,9 @@ import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kernelwright.agent.leaderboard.board_records import Estimate
 from kernelwright.agent.leaderboard.policy import FEWEST_ROWS
 from kernelwright.agent.leaderboard.statistics import (
-    Interval,
     best_at_k,
     bootstrap,
     fast_p,
@@ -118,20 +118,23 @@ def test_the_bootstrap_repeats_itself_and_declines_too_few() -> None:
     assert bootstrap([], samples=100, seed=3) == []
 
 
+def around(low: float, high: float) -> Estimate:
+    return Estimate(value=low, low=low, high=high)
+
+
 def test_overlapping_intervals_share_a_rank() -> None:
-    top, near, far = Interval(2.0, 3.0), Interval(1.5, 2.2), Interval(1.0, 1.6)
+    top, near, far = around(2.0, 3.0), around(1.5, 2.2), around(1.0, 1.6)
     assert ranks([top, near, far]) == [1, 1, 2]
-    assert ranks([top, Interval(1.0, 1.9), Interval(0.1, 0.5)]) == [1, 2, 3]
-    assert ranks([top, None, far]) == [1, 1, 2]
+    assert ranks([top, around(1.0, 1.9), around(0.1, 0.5)]) == [1, 2, 3]
+    assert ranks([top, Estimate(value=1.2), far]) == [1, 1, 2]
 
 
 @given(lows=st.lists(st.tuples(st.floats(0, 10), st.floats(0, 3)), min_size=1, max_size=12))
 def test_somebody_is_always_first_and_a_rank_counts_who_is_surely_better(
     lows: list[tuple[float, float]],
 ) -> None:
-    intervals = [Interval(low, low + width) for low, width in lows]
-    given_ranks = ranks(intervals)
+    given_ranks = ranks([around(low, low + width) for low, width in lows])
     assert min(given_ranks) == 1
-    for mine, rank in zip(intervals, given_ranks, strict=True):
-        assert rank == 1 + sum(other.low > mine.high for other in intervals)
+    for (low, width), rank in zip(lows, given_ranks, strict=True):
+        assert rank == 1 + sum(other > low + width for other, _ in lows)
     assert not any(math.isnan(rank) for rank in given_ranks)

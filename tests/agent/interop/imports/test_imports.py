@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kernelwright.agent.interop.imports import UnreadableImport, match_problem, read_replies
+from kernelwright.agent.interop.imports import UnreadableImport, read_replies
+from kernelwright.agent.interop.imports.reply_recorder import match_problem
 from kernelwright.agent.records.messages import Message, Usage
 
 KNOWN = ("level1/01_square_matmul", "level1/06_large_k_matmul", "level1/09_softmax", "level2/03_gemm_softmax")

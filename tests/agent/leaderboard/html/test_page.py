@@ -14,8 +14,8 @@ import pytest
 from kernelwright.agent.archive import Archive
 from kernelwright.agent.leaderboard import board
 from kernelwright.agent.leaderboard.html import PageLimits, WrittenPages, write_pages
-from kernelwright.agent.leaderboard.html.page_payload import unpack
 from kernelwright.evaluator import Status
+from tests.agent.leaderboard.html.payload import unpack
 
 if TYPE_CHECKING:
     from tests.agent.conftest import Make

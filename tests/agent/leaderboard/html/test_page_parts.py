@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 
 from kernelwright.agent.leaderboard.display_text import name
 from kernelwright.agent.leaderboard.html.attempt_documents import facts, json_value, text_value
-from kernelwright.agent.leaderboard.html.page_payload import Packer, unpack
+from kernelwright.agent.leaderboard.html.page_content import Packer
 from kernelwright.agent.leaderboard.html.standings_table import HEIGHT, LEFT, curve
 from kernelwright.agent.leaderboard.html.syntax_colours import runs
 from kernelwright.agent.leaderboard.statistics import fast_p
 from kernelwright.agent.records.score_policy import policy_of
 from kernelwright.evaluator import EvaluationConfig, Passes, visible
+from tests.agent.leaderboard.html.payload import unpack
 
 if TYPE_CHECKING:
     from tests.agent.conftest import Make

@@ -190,23 +190,10 @@ def test_other_clients_are_understood_by_their_prompt(folder: Path) -> None:
         assert post({"model": MODEL, "messages": [{"role": "user", "content": "x"}], "n": 2})[0] == 400
 
 
-def test_too_many_at_once_are_told_to_wait(folder: Path) -> None:
-    with ReplayServer(folder, max_in_flight=2, delay_s=0.05) as server:
-        replies = answers(server, *(request() for _ in range(2)))
-        assert [reply.text for reply in replies] == ["first", "first"]
-        crowd = answers(server, *(request() for _ in range(12)), stream=False)
-    refused = [one for one in crowd if isinstance(one, ProviderError)]
-    assert all("429" in str(one) for one in refused)
-    assert any(isinstance(one, Completion) for one in crowd)
-
-
 def test_a_stopped_server_leaves_no_thread_behind(folder: Path) -> None:
     before = threading.active_count()
-    server = ReplayServer(folder)
-    server.start()
-    answers(server, request())
-    server.stop()
-    server.stop()
+    with ReplayServer(folder) as server:
+        answers(server, request())
     for thread in threading.enumerate():
         if thread is not threading.current_thread() and "process_request" in thread.name:
             thread.join(5)
