@@ -20,7 +20,7 @@ from kernelwright.evaluator.building.policy import (
     MAX_PREDICTION_STEPS,
     MAX_REQUEST_PARTS,
 )
-from kernelwright.evaluator.schema.python_syntax import parse_python
+from kernelwright.evaluator.schema.python_syntax import tree_of
 
 _BUILDER: Final = "load_inline"
 _PLACES: Final = ("name", "cpp_sources", "cuda_sources")
@@ -36,11 +36,7 @@ class _Unpredictable(Exception):
 
 def predicted_builds(source: str) -> list[BuildRequest]:
     """Return the requests of `load_inline` calls with literal arguments, in the order of the text."""
-    try:
-        tree = parse_python(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return []
-    nodes = list(ast.walk(tree))
+    nodes = list(ast.walk(tree_of(source)))
     calls = (node for node in nodes if isinstance(node, ast.Call) and _name(node.func) == _BUILDER)
     literals, found = _Literals.of(nodes), []
     for call in islice(calls, MAX_PREDICTED_BUILDS):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import importlib.util
+import os
 import re
 import sys
 import tempfile
@@ -36,7 +37,6 @@ from kernelwright.evaluator.contestant.output_places import where
 from kernelwright.evaluator.contestant.policy import WARM_UP_S, WARM_UPS
 from kernelwright.evaluator.contestant.profiling import count, profile
 from kernelwright.evaluator.contestant.state import collect_state
-from kernelwright.evaluator.contestant.tool_environment import hide_tools
 from kernelwright.evaluator.devices import Block, Device, open_device
 from kernelwright.evaluator.ipc import contestant_messages as wire
 from kernelwright.evaluator.ipc.channel import Channel, ChannelClosed
@@ -51,6 +51,7 @@ from kernelwright.evaluator.ipc.weight_spread import Spread
 
 _OPENMP = re.compile(r"(?:/.*)?/lib(?:gomp|omp|iomp5)[^/\n]*\.so[^/\n]*$", re.MULTILINE)
 """Paths of OpenMP runtimes in a process's memory map."""
+_TOOL_VARIABLES = ("LD_PRELOAD", "ASAN_OPTIONS", "UBSAN_OPTIONS")
 
 
 class Contestant:
@@ -325,6 +326,18 @@ class Contestant:
         with self._building:
             self._channel.send(wire.RequestBuild(request=request).to_json())
             return decode(self._channel.receive(), wire.Built)
+
+
+def hide_tools() -> None:
+    """Remove variables that name a tool, which the tool has read, from `os.environ` and from where
+    `/proc/self/environ` shows what a process began with."""
+    getenv = ctypes.CDLL(None).getenv
+    getenv.restype = ctypes.c_void_p
+    for name in _TOOL_VARIABLES:
+        value = getenv(name.encode())
+        if value:
+            text = os.fsencode(f"{name}={os.environ.pop(name)}")
+            ctypes.memset(value - len(name) - 1, 0, len(text))
 
 
 def main() -> None:

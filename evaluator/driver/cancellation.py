@@ -23,6 +23,11 @@ class CancelToken:
         """True once the evaluation is to end."""
         return self._is_set
 
+    def check(self) -> None:
+        """Raise `Cancelled` once the evaluation is to end."""
+        if self._is_set:
+            raise Cancelled("the evaluation was stopped; nothing is scored")
+
     def set(self) -> None:
         """Kill the referee, so that `evaluate` raises `Cancelled`; a build or a wait for a device ends first.
 
@@ -54,5 +59,4 @@ class CancelToken:
             # Waits for a kill under way, so that a killed referee is never taken for a live one.
             with self._guard:
                 self._referee = None
-        if self._is_set:
-            raise Cancelled("the evaluation was stopped; nothing is scored")
+        self.check()

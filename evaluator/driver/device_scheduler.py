@@ -18,7 +18,7 @@ from kernelwright.evaluator.driver.policy import (
     OTHERS_WAIT_S,
 )
 from kernelwright.evaluator.host.hardware import memory_in_use
-from kernelwright.evaluator.schema.errors import Cancelled, DeviceFull
+from kernelwright.evaluator.schema.errors import DeviceFull
 
 T = TypeVar("T")
 
@@ -181,5 +181,4 @@ class DeviceScheduler:
 
     def _pause(self, stop: CancelToken, seconds: float = CANCEL_CHECK_S) -> None:
         self._changed.wait(seconds)
-        if stop.is_set:
-            raise Cancelled("the evaluation was stopped; nothing is scored")
+        stop.check()

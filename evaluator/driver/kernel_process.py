@@ -29,9 +29,8 @@ class KernelProcess:
         self._lock = DeviceLock(device)
         self._builds = BuildBroker(resources.builder, device, self._lock, config.limits.build_s)
         self._job = EvaluationJob(on_stage=lambda stage: None)
-        launched = resources.process_launcher(config, device, count).start("candidate")
-        self._worker = launched.process
-        self.channel = Channel(launched.end)
+        self._worker = resources.process_launcher(config, device, count).start("candidate")
+        self.channel = Channel(self._worker.channel_end)
         kind = device.partition(":")[0]
         self.setup = Setup(device=kind, threads=count, math=config.math.value)
         """Its first message."""

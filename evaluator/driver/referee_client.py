@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import platform
-import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -73,88 +72,41 @@ class EvaluatorResources:
         return find_sanitizers(self.builder.toolchain.cxx.path if device == "cpu" else None)
 
 
-@dataclass(frozen=True, slots=True)
-class RequestHandlers:
-    """Serves one referee's requests during one evaluation."""
+def request_handlers(job: EvaluationJob, workers: WorkerService, memory: FactMemory) -> Handlers:
+    """The handler of each kind of a referee's requests during one evaluation."""
+    return {
+        wire.Start: partial(workers.start, job=job),
+        wire.Kill: partial(workers.kill, job=job),
+        wire.ReadReport: partial(workers.report, job=job),
+        wire.BuildLibrary: partial(workers.build, job=job),
+        wire.Hold: partial(workers.hold, job=job),
+        wire.HoldForTools: partial(workers.hold_for_tools, job=job),
+        wire.EnterStage: partial(_enter_stage, job=job),
+        wire.Release: workers.release,
+        wire.Expect: workers.expect,
+        wire.Freeze: workers.freeze,
+        wire.Thaw: workers.thaw,
+        wire.Peek: workers.peek,
+        wire.OpenMemory: workers.open_memory,
+        wire.OpenFreezer: workers.open_freezer,
+        wire.FindPauses: workers.paused,
+        wire.FindSymbols: workers.symbols,
+        wire.FindSanitizers: workers.missing_sanitizers,
+        wire.FindCounters: workers.missing_counters,
+        wire.Recall: memory.recall,
+        wire.Remember: memory.remember,
+    }
 
-    job: EvaluationJob
-    workers: WorkerService
-    builds: BuildBroker
-    lock: DeviceLock
-    memory: FactMemory
-    track: str
-    """Where a trace shows the requests."""
 
-    def table(self) -> Handlers:
-        """The handler of each kind of request."""
-        workers, job = self.workers, self.job
-        return {
-            wire.Start: partial(workers.start, job=job),
-            wire.Kill: partial(workers.kill, job=job),
-            wire.ReadReport: partial(workers.report, job=job),
-            wire.Expect: workers.expect,
-            wire.Freeze: workers.freeze,
-            wire.Thaw: workers.thaw,
-            wire.Peek: workers.peek,
-            wire.OpenMemory: workers.open_memory,
-            wire.OpenFreezer: workers.open_freezer,
-            wire.FindPauses: workers.paused,
-            wire.FindSymbols: workers.symbols,
-            wire.FindSanitizers: workers.missing_sanitizers,
-            wire.FindCounters: workers.missing_counters,
-            wire.BuildLibrary: self._build,
-            wire.EnterStage: self._enter_stage,
-            wire.Hold: self._hold,
-            wire.HoldForTools: self._hold_for_tools,
-            wire.Release: self._release,
-            wire.Recall: self.memory.recall,
-            wire.Remember: self.memory.remember,
-        }
+def _enter_stage(request: wire.EnterStage, *, job: EvaluationJob) -> Done:
+    job.enter(Stage(request.stage))
+    return Done()
 
-    def traced(self) -> Handlers:
-        """The same, each request shown in a trace."""
-        return {kind: partial(self._trace, handler) for kind, handler in self.table().items()}
 
-    def _trace(self, handler: Callable[[Any], Served], request: Request[Any]) -> Served:
-        facts = {name: value for name, value in vars(request).items() if name in _TRACED_FACTS}
-        with trace.span(self.track, request.op, **facts):
-            return handler(request)
-
-    def enforce_deadline(self) -> None:
-        """End a candidate that has used up its evaluation's time, whatever it is doing."""
-        if self.job.has_run_out():
-            self.workers.end_candidates()
-
-    def _build(self, request: wire.BuildLibrary) -> wire.BuildFinished:
-        return self.builds.build(request, self.workers.worker(request.id), self.job)
-
-    def _enter_stage(self, request: wire.EnterStage) -> Done:
-        self.job.enter(Stage(request.stage))
-        return Done()
-
-    def _hold(self, request: wire.Hold) -> wire.DeviceHeld:
-        asked = time.monotonic()
-        if request.anew and not self.lock.is_preemptible:
-            self.lock.release()
-        if request.exclusive:
-            self.lock.hold_alone()
-        else:
-            self.lock.share()
-        waited_s = time.monotonic() - asked
-        self.job.extend(waited_s)
-        return wire.DeviceHeld(waited_s=waited_s)
-
-    def _hold_for_tools(self, request: wire.HoldForTools) -> wire.DeviceHeld:
-        asked, paused_s = time.monotonic(), self.workers.pauses.paused_s
-        self.lock.hold_for_tools()
-        # Pauses meanwhile are allowed for by themselves.
-        waited_s = max(0.0, time.monotonic() - asked - (self.workers.pauses.paused_s - paused_s))
-        self.job.extend(waited_s)
-        return wire.DeviceHeld(waited_s=waited_s)
-
-    def _release(self, request: wire.Release) -> Done:
-        self.lock.release()
-        return Done()
+def _traced(track: str, handler: Callable[[Any], Served], request: Request[Any]) -> Served:
+    facts = {name: value for name, value in vars(request).items() if name in _TRACED_FACTS}
+    with trace.span(track, request.op, **facts):
+        return handler(request)
 
 
 class RefereeClient:
@@ -189,8 +141,8 @@ class RefereeClient:
         self._track = trace.new_track(f"referee of {problem.id}")
         launcher = resources.process_launcher(config, device, self._threads)
         self._pool = resources.warm_pools.of(launcher)
-        self._workers = WorkerService(launcher, self._pool, self._lock, pauses)
-        self._builds = BuildBroker(resources.builder, device, self._lock, config.limits.build_s)
+        builds = BuildBroker(resources.builder, device, self._lock, config.limits.build_s)
+        self._workers = WorkerService(launcher, self._pool, self._lock, pauses, builds)
         try:
             if device == "cpu":
                 self._lock.share()  # importing torch takes a core
@@ -279,8 +231,14 @@ class RefereeClient:
     def _converse(self, request: Request[A], job: EvaluationJob) -> A:
         """Serve the referee's requests until it answers; raises what `evaluate` raises."""
         self._job = job
-        handlers = RequestHandlers(job, self._workers, self._builds, self._lock, self._memory, self._track)
-        dispatcher = Dispatcher(handlers.traced(), before=handlers.enforce_deadline)
+        handlers = request_handlers(job, self._workers, self._memory)
+        traced = {kind: partial(_traced, self._track, handler) for kind, handler in handlers.items()}
+
+        def enforce_deadline() -> None:
+            if job.has_run_out():  # whatever the candidate is doing
+                self._workers.end_candidates()
+
+        dispatcher: Dispatcher[Served] = Dispatcher(traced, before=enforce_deadline)
         # An honest referee is silent no longer than this, and a candidate's deadline is enforced before.
         silence_s = OPEN_S + self._config.limits.total_s
         with job.stop.reaching(self._process.sandboxed):

@@ -1,13 +1,15 @@
-"""Serves a referee's requests about processes: starts, stops, looks into and ends its workers."""
+"""Serves what a referee asks about its workers: starts, stops, looks into and ends them, builds, waits."""
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 
 from kernelwright.evaluator.analysis.elf_symbols import read_symbols
 from kernelwright.evaluator.analysis.ncu import COUNTERS, why_not
 from kernelwright.evaluator.analysis.sanitizers import find_cuda_tool
 from kernelwright.evaluator.driver import policy
+from kernelwright.evaluator.driver.build_broker import BuildBroker
 from kernelwright.evaluator.driver.evaluation_job import EvaluationJob
 from kernelwright.evaluator.driver.processes.pausable_processes import PausableProcesses
 from kernelwright.evaluator.driver.processes.process_launcher import ProcessLauncher, WorkerHandle
@@ -29,6 +31,7 @@ class WorkerService:
     pool: WarmPool
     lock: DeviceLock
     pauses: PausableProcesses
+    builds: BuildBroker
     workers: dict[int, WorkerHandle] = field(default_factory=dict)
 
     def worker(self, number: int) -> WorkerHandle:
@@ -50,17 +53,16 @@ class WorkerService:
         """Hand over a process: one started ahead of time, if it will do."""
         if request.full_headers:
             job.begin_with_full_headers(self.launcher.config.limits.total_s)
-        launched = None
+        worker = None
         if request.role in _WARM_ROLES:
-            launched = self.pool.take(wait=self._may_wait())
+            worker = self.pool.take(wait=self._may_wait())
             if self.launcher.device != "cpu" or not self.launcher.config.measure:
                 self.pool.replenish()  # on a CPU it would disturb times
-        if launched is None:
-            launched = self.launcher.start(request.role, threads=request.threads, tool=request.tool)
-        worker = launched.process
+        if worker is None:
+            worker = self.launcher.start(request.role, threads=request.threads, tool=request.tool)
         worker.role = request.role
         self.workers[worker.number] = worker
-        return Handover(wire.Started(id=worker.number, set_up=launched.is_set_up), (launched.end,))
+        return Handover(wire.Started(id=worker.number, set_up=worker.is_set_up), (worker.channel_end,))
 
     def _may_wait(self) -> bool:
         """While this keeps others from the device, waiting for a process that needs it would never end."""
@@ -131,7 +133,7 @@ class WorkerService:
 
     def symbols(self, request: wire.FindSymbols) -> wire.Facts:
         """Read the symbols of what was built for a process."""
-        symbols = read_symbols(self.worker(request.id).libraries)
+        symbols = read_symbols(self.worker(request.id).supply.folder)
         return wire.Facts(facts=symbols.model_dump(mode="json"))
 
     def missing_sanitizers(self, request: wire.FindSanitizers) -> wire.Missing:
@@ -150,10 +152,38 @@ class WorkerService:
         self.pauses.wait(worker.sandboxed, request.wait_s)
         ended = worker.sandboxed.kill()
         report = worker.watch.report(worker.sandboxed.output(), job.source)
-        worker.end_watch()
+        worker.watch.close()
+        worker.watch = None
         return wire.ToolReport(
             **{"counters": []} | report, out_of_memory=ended.out_of_memory, ended=ended.reason
         )
+
+    def build(self, request: wire.BuildLibrary, job: EvaluationJob) -> wire.BuildFinished:
+        """Build what a process asked for."""
+        return self.builds.build(request, self.worker(request.id), job)
+
+    def hold(self, request: wire.Hold, job: EvaluationJob) -> wire.DeviceHeld:
+        """Wait for the device; the candidate's time is extended by that."""
+        asked = time.monotonic()
+        if request.anew and not self.lock.is_preemptible:
+            self.lock.release()
+        if request.exclusive:
+            self.lock.hold_alone()
+        else:
+            self.lock.share()
+        return _held(time.monotonic() - asked, job)
+
+    def hold_for_tools(self, request: wire.HoldForTools, job: EvaluationJob) -> wire.DeviceHeld:
+        """Wait until nobody times, and keep everybody from it."""
+        asked, paused_s = time.monotonic(), self.pauses.paused_s
+        self.lock.hold_for_tools()
+        # Pauses meanwhile are allowed for by themselves.
+        return _held(max(0.0, time.monotonic() - asked - (self.pauses.paused_s - paused_s)), job)
+
+    def release(self, request: wire.Release) -> Done:
+        """Give the device back."""
+        self.lock.release()
+        return Done()
 
     def end_candidates(self) -> None:
         """Kill every process that holds a candidate to be timed."""
@@ -165,3 +195,8 @@ class WorkerService:
         """End all of them."""
         for worker in self.workers.values():
             worker.end()
+
+
+def _held(waited_s: float, job: EvaluationJob) -> wire.DeviceHeld:
+    job.extend(waited_s)
+    return wire.DeviceHeld(waited_s=waited_s)

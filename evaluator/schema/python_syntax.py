@@ -14,6 +14,14 @@ _LOCK: Final = threading.Lock()
 `SystemError: AST constructor recursion depth mismatch` (python/cpython#106905)."""
 
 
+def tree_of(source: str) -> ast.Module:
+    """Parse a module for what is advice only: the tree is empty where it is no Python."""
+    try:
+        return parse_python(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ast.Module(body=[], type_ignores=[])
+
+
 def parse_python(source: str) -> ast.Module:
     """Parse a module.
 
