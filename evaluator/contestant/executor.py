@@ -40,7 +40,7 @@ from kernelwright.evaluator.contestant.state import collect_state
 from kernelwright.evaluator.devices import Block, Device, open_device
 from kernelwright.evaluator.ipc import contestant_messages as wire
 from kernelwright.evaluator.ipc.channel import Channel, ChannelClosed
-from kernelwright.evaluator.ipc.messages import Dispatcher, Done, Message, Request, decode
+from kernelwright.evaluator.ipc.messages import Dispatcher, Message, Request, decode
 from kernelwright.evaluator.ipc.model_init import construct, give, load_state
 from kernelwright.evaluator.ipc.model_state import ModelState
 from kernelwright.evaluator.ipc.policy import MAX_KEPT
@@ -77,7 +77,7 @@ class Contestant:
         """Outputs of earlier calls that their caller keeps, by layout."""
         self._before: ModelState | None = None
         self._guarded: GuardedMemory | None = None
-        self.handlers: dict[type[Request[Any]], Callable[[Any], Message]] = {
+        self.handlers: dict[type[Request[Any]], Callable[[Any], Message | None]] = {
             wire.Setup: self._setup,
             wire.Attach: self._attach,
             wire.Detach: self._detach,
@@ -111,28 +111,26 @@ class Contestant:
             except ChannelClosed:
                 return
             try:
-                answer = dispatcher.handle(received)
+                answer: Message = dispatcher.handle(received)
             except BaseException as error:  # noqa: BLE001  (the candidate's code may raise anything at all)
                 answer = failure(error, self._compilers)
             self._channel.send(answer.to_json())
 
-    def _setup(self, request: wire.Setup) -> Done:
+    def _setup(self, request: wire.Setup) -> None:
         torch.set_num_threads(request.threads)
         apply_math(request.math)
         self._device = open_device(request.device)
         self._sharing = open_device(request.sharing) if request.sharing else self._device
         load_inline_shim.install(self._build)
-        return Done()
 
-    def _attach(self, request: wire.Attach) -> Done:
+    def _attach(self, request: wire.Attach) -> None:
         fds = self._channel.take_fds()
         for descriptor in request.blocks:
             needed = fds[: int(descriptor["fds"])]
             del fds[: len(needed)]
             self._blocks.append(self._sharing.attach(descriptor, needed))
-        return Done()
 
-    def _detach(self, request: wire.Detach) -> Done:
+    def _detach(self, request: wire.Detach) -> None:
         self._returned, self._held = [], ()
         self._kept.pop(request.layout, None)
         del self._layouts[request.layout]
@@ -140,9 +138,8 @@ class Contestant:
         for block in request.blocks:
             self._blocks[block].close()
         self._device.trim()
-        return Done()
 
-    def _load(self, request: wire.Load) -> Done:
+    def _load(self, request: wire.Load) -> None:
         path = Path(tempfile.gettempdir()) / "candidate.py"
         path.write_text(request.source, "utf-8")
         spec = importlib.util.spec_from_file_location(path.stem, path)
@@ -154,9 +151,8 @@ class Contestant:
         vars(self._module).update(request.overrides)
         if not callable(getattr(self._module, request.class_name, None)):
             raise AttributeError(f"the module defines no class {request.class_name}")
-        return Done()
 
-    def _construct(self, request: wire.Construct) -> Done:
+    def _construct(self, request: wire.Construct) -> None:
         def leaf(index: int) -> torch.Tensor:
             slot = request.slots[index]
             return exact_copy(view(self._blocks[slot["block"]].data, slot, 0), self._device.torch_device)
@@ -176,18 +172,15 @@ class Contestant:
         if request.compile:
             model = torch.compile(model)
         self._models[request.model] = model
-        return Done()
 
-    def _lay_out(self, request: wire.LayOut) -> Done:
+    def _lay_out(self, request: wire.LayOut) -> None:
         self._layouts[request.layout] = prepare(request, self._blocks, self._device.torch_device)
-        return Done()
 
-    def _make_ready(self, request: wire.MakeReady | wire.Run) -> Done:
+    def _make_ready(self, request: wire.MakeReady | wire.Run) -> None:
         layout = self._layouts[request.layout]
         self._ran = self._models[request.model]
         self._before = ModelState(self._ran, layout.state, without_own=True) if request.restore else None
         layout.ready(request.first, request.count)
-        return Done()
 
     def _run(self, request: wire.Run) -> wire.Ran:
         if not request.ready:
@@ -240,19 +233,16 @@ class Contestant:
             spoils=request.spoil,
         )
 
-    def _guard(self, request: wire.Guard) -> Done:
+    def _guard(self, request: wire.Guard) -> None:
         self._guarded = GuardedMemory(self._device, request)
         self._layouts[request.layout].copy = self._guarded.argument
-        return Done()
 
-    def _stain(self, request: wire.Stain) -> Done:
+    def _stain(self, request: wire.Stain) -> None:
         self._device.stain()
         self._device.synchronize()
-        return Done()
 
-    def _disturb(self, request: wire.Disturb) -> Done:
+    def _disturb(self, request: wire.Disturb) -> None:
         self._device.disturb(request.kind)
-        return Done()
 
     def _collect(self, request: wire.Collect) -> wire.Collected:
         returned = self._returned
@@ -282,45 +272,39 @@ class Contestant:
         tensors = [{"dtype": dtype_name(leaf.dtype), "shape": list(leaf.shape)} for leaf in leaves]
         return wire.Described(tree=tree, tensors=tensors)
 
-    def _overwrite(self, request: wire.Overwrite) -> Done:
+    def _overwrite(self, request: wire.Overwrite) -> None:
         overwrite(self._returned, self._layouts[request.layout], request.first)
         self._device.synchronize()
-        return Done()
 
-    def _drop(self, request: wire.Drop) -> Done:
+    def _drop(self, request: wire.Drop) -> None:
         kept = self._kept.setdefault(request.layout, [])
         if request.keep:
             kept.append(self._returned[-1])
             del kept[1 : len(kept) - MAX_KEPT + 1]
         self._returned = []
         self._device.synchronize()
-        return Done()
 
-    def _restore(self, request: wire.Restore) -> Done:
+    def _restore(self, request: wire.Restore) -> None:
         if self._before is not None:
             self._before.restore()
         self._device.synchronize()
-        return Done()
 
-    def _set_threads(self, request: wire.SetThreads) -> Done:
+    def _set_threads(self, request: wire.SetThreads) -> None:
         """Set them in torch and every loaded OpenMP runtime: an extension may have brought its own."""
         torch.set_num_threads(request.count)
         for path in set(_OPENMP.findall(Path("/proc/self/maps").read_text())):
             ctypes.CDLL(path).omp_set_num_threads(request.count)
-        return Done()
 
-    def _finish(self, request: wire.Finish) -> Done:
+    def _finish(self, request: wire.Finish) -> None:
         self._finished = True
         self._device.synchronize()
-        return Done()
 
     def _profile(self, request: wire.Profile) -> wire.Profiled:
         events = profile(self._models[request.model], self._layouts[request.layout], self._device)
         return wire.Profiled(events=events)
 
-    def _count(self, request: wire.CountCounters) -> Done:
+    def _count(self, request: wire.CountCounters) -> None:
         count(self._models[request.model], self._layouts[request.layout], self._device)
-        return Done()
 
     def _build(self, request: dict[str, Any]) -> wire.Built:
         with self._building:

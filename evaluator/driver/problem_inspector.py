@@ -17,7 +17,7 @@ from kernelwright.evaluator.host.device_lock import DeviceLock
 from kernelwright.evaluator.host.hardware import cpu_name, threads
 from kernelwright.evaluator.ipc.channel import ChannelClosed, ChannelGarbled, ChannelTimeout, JsonObject
 from kernelwright.evaluator.ipc.driver_requests import Begin, Recall, Remember
-from kernelwright.evaluator.ipc.messages import Dispatcher, Done
+from kernelwright.evaluator.ipc.messages import Dispatcher
 from kernelwright.evaluator.ipc.referee_messages import (
     ChildEnded,
     DescribeProblem,
@@ -126,9 +126,8 @@ class ProblemInspector:
         self._process.close()
         self._lock.close()
 
-    def _begin(self, request: Begin) -> Done:
+    def _begin(self, request: Begin) -> None:
         self._begun = True
-        return Done()
 
     def _ask(self, request: InspectProblem | DescribeProblem, deadline: float) -> JsonObject:
         """Have the child look at one problem; how the child or the process ended is an answer too."""

@@ -26,7 +26,7 @@ from kernelwright.evaluator.host.device_lock import DeviceLock
 from kernelwright.evaluator.host.hardware import cpu_name, gpu_of, threads, wait_policy
 from kernelwright.evaluator.ipc import driver_requests as wire
 from kernelwright.evaluator.ipc.channel import ChannelClosed, ChannelError
-from kernelwright.evaluator.ipc.messages import Dispatcher, Done, Message, Request
+from kernelwright.evaluator.ipc.messages import Dispatcher, Message, Request
 from kernelwright.evaluator.ipc.referee_messages import (
     CandidateEvaluated,
     EvaluateCandidate,
@@ -43,7 +43,7 @@ from kernelwright.evaluator.schema.problem import Problem
 
 A = TypeVar("A", bound=Message)
 _TRACED_FACTS = ("id", "role", "tool", "stage", "exclusive", "count")
-Handlers = Mapping[type[Request[Any]], Callable[[Any], Served]]
+Handlers = Mapping[type[Request[Any]], Callable[[Any], Served | None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,12 +98,11 @@ def request_handlers(job: EvaluationJob, workers: WorkerService, memory: FactMem
     }
 
 
-def _enter_stage(request: wire.EnterStage, *, job: EvaluationJob) -> Done:
+def _enter_stage(request: wire.EnterStage, *, job: EvaluationJob) -> None:
     job.enter(Stage(request.stage))
-    return Done()
 
 
-def _traced(track: str, handler: Callable[[Any], Served], request: Request[Any]) -> Served:
+def _traced(track: str, handler: Callable[[Any], Served | None], request: Request[Any]) -> Served | None:
     facts = {name: value for name, value in vars(request).items() if name in _TRACED_FACTS}
     with trace.span(track, request.op, **facts):
         return handler(request)

@@ -42,10 +42,6 @@ class Problem(Record):
     def sha(self) -> str:
         return sha256_text(self.source)
 
-    @property
-    def name(self) -> str:
-        return self.id.rpartition("/")[2]
-
     def overrides(self, shapes: str | None) -> dict[str, JsonValue]:
         """Constants to set for a shape name; empty for None.
 
