@@ -46,11 +46,7 @@ BACKENDS: Final[Mapping[str, Backend]] = _Backends()
 
 
 def find_backend(name: str) -> Backend:
-    """Look a backend up by name.
-
-    Raises:
-        ConfigError: unknown name, with the known ones; or a plugin that cannot be loaded.
-    """
+    """Look a backend up by name; raises ConfigError where it is unknown or cannot be loaded."""
     try:
         return BACKENDS[name]
     except KeyError:
@@ -81,11 +77,7 @@ def check_packages(name: str) -> None:
 
 
 def export_backends(folder: Path) -> None:
-    """Write all backends into the `evaluator` folder of an image.
-
-    Raises:
-        ConfigError: a plugin cannot be loaded.
-    """
+    """Write all backends into an image's `evaluator` folder; raises ConfigError if one does not load."""
     rows = [backend.model_dump(mode="json") for backend in BACKENDS.values()]
     (folder / EXPORTED).write_text(json.dumps(rows), "utf-8")
 

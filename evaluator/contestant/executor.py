@@ -21,16 +21,7 @@ from typing import Any
 
 import torch
 
-from kernelwright.evaluator.contestant import load_inline_shim
-from kernelwright.evaluator.contestant.calls import (
-    CallLayout,
-    GateWait,
-    collect,
-    overwrite,
-    own,
-    prepare,
-    run,
-)
+from kernelwright.evaluator.contestant import calls, load_inline_shim
 from kernelwright.evaluator.contestant.exceptions import BACKENDS_FILE, CompilerPatterns, failure
 from kernelwright.evaluator.contestant.guarded_memory import GuardedMemory
 from kernelwright.evaluator.contestant.output_places import where
@@ -67,7 +58,7 @@ class Contestant:
         self._blocks: list[Block] = []
         self._module = types.ModuleType("candidate")
         self._models: dict[str, Any] = {}
-        self._layouts: dict[str, CallLayout] = {}
+        self._layouts: dict[str, calls.CallLayout] = {}
         self._returned: list[Any] = []
         self._held: tuple[Any, ...] = ()
         """Tensors kept alive until the outputs of the last run are their own."""
@@ -174,7 +165,7 @@ class Contestant:
         self._models[request.model] = model
 
     def _lay_out(self, request: wire.LayOut) -> None:
-        self._layouts[request.layout] = prepare(request, self._blocks, self._device.torch_device)
+        self._layouts[request.layout] = calls.prepare(request, self._blocks, self._device.torch_device)
 
     def _make_ready(self, request: wire.MakeReady | wire.Run) -> None:
         layout = self._layouts[request.layout]
@@ -197,14 +188,14 @@ class Contestant:
             gate = None
         try:
             with contextlib.nullcontext() if guarded is None else guarded.around(model):
-                called = run(model, layout, self._device, request, gate=gate)
+                called = calls.run(model, layout, self._device, request, gate=gate)
                 self._returned, self._held = called.returned, called.held
         except BaseException:
             self._end_guard(layout)
             raise
         return wire.Ran(inner_ms=called.inner_ms, places=called.places)
 
-    def _warm_up(self, request: wire.Run, layout: CallLayout) -> None:
+    def _warm_up(self, request: wire.Run, layout: calls.CallLayout) -> None:
         """Make calls on copies of what lies there, so that caches and threads are as in a batch."""
         until = time.monotonic() + WARM_UP_S
         for _ in range(WARM_UPS):
@@ -218,15 +209,15 @@ class Contestant:
 
     def _own(self, request: wire.Own) -> wire.Owned:
         layout = self._layouts[request.layout]
-        copied_ms, self._returned = own(self._returned, layout, self._device)
+        copied_ms, self._returned = calls.own(self._returned, layout, self._device)
         self._held = ()
         return wire.Owned(copied_ms=copied_ms, where=where(self._returned, layout.device))
 
-    def _gate(self, request: wire.Run) -> GateWait | None:
+    def _gate(self, request: wire.Run) -> calls.GateWait | None:
         if request.gate_block is None:
             return None
         word = self._blocks[request.gate_block].data
-        return GateWait(
+        return calls.GateWait(
             word,
             request.gate_value,
             queued=lambda: self._channel.send(wire.Queued().to_json()),
@@ -250,14 +241,14 @@ class Contestant:
             returned = [self._kept[request.layout][request.kept]]
         with torch.no_grad():
             layout = self._layouts[request.layout]
-            collected = collect(returned, layout, request.first)
+            collected = calls.collect(returned, layout, request.first)
             if not collected.kind and layout.state:
                 collected = collect_state(self._ran, layout.state)
         self._device.synchronize()
         del returned  # before what it lies in is unmapped
         return self._end_guard(self._layouts[request.layout]) or collected
 
-    def _end_guard(self, layout: CallLayout) -> wire.Collected | None:
+    def _end_guard(self, layout: calls.CallLayout) -> wire.Collected | None:
         """Unmap what was guarded; complain where it was written to beyond its ends."""
         guarded, self._guarded = self._guarded, None
         if guarded is None:
@@ -273,7 +264,7 @@ class Contestant:
         return wire.Described(tree=tree, tensors=tensors)
 
     def _overwrite(self, request: wire.Overwrite) -> None:
-        overwrite(self._returned, self._layouts[request.layout], request.first)
+        calls.overwrite(self._returned, self._layouts[request.layout], request.first)
         self._device.synchronize()
 
     def _drop(self, request: wire.Drop) -> None:

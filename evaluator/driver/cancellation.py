@@ -41,11 +41,7 @@ class CancelToken:
 
     @contextmanager
     def reaching(self, referee: SandboxedProcess) -> Iterator[None]:
-        """Let the switch kill this referee while the block lasts.
-
-        Raises:
-            Cancelled: the token is set, even where something else went wrong because of it.
-        """
+        """Let the switch kill this referee meanwhile; raises Cancelled once set, whatever went wrong."""
         with self._guard:
             if not self._is_set:
                 self._referee = referee

@@ -18,11 +18,7 @@ class KernelProcess:
     """A contestant that somebody other than a referee commands; it is bounded and isolated alike."""
 
     def __init__(self, resources: EvaluatorResources, config: EvaluationConfig, device: str) -> None:
-        """Start it on a device.
-
-        Raises:
-            MachineError: the sandbox could not be started.
-        """
+        """Start it on a device; raises MachineError where the sandbox cannot be started."""
         count = threads(config.threads)
         self.device = device
         """Such as `cuda:0`."""

@@ -15,15 +15,10 @@ from kernelwright.evaluator.driver.processes.referee_process import RefereeProce
 from kernelwright.evaluator.driver.referee_client import EvaluatorResources
 from kernelwright.evaluator.host.device_lock import DeviceLock
 from kernelwright.evaluator.host.hardware import cpu_name, threads
+from kernelwright.evaluator.ipc import referee_messages as wire
 from kernelwright.evaluator.ipc.channel import ChannelClosed, ChannelGarbled, ChannelTimeout, JsonObject
 from kernelwright.evaluator.ipc.driver_requests import Begin, Recall, Remember
 from kernelwright.evaluator.ipc.messages import Dispatcher
-from kernelwright.evaluator.ipc.referee_messages import (
-    ChildEnded,
-    DescribeProblem,
-    InspectProblem,
-    ProblemFound,
-)
 from kernelwright.evaluator.sandbox import ExitReport, signal_name
 from kernelwright.evaluator.schema.config import EvaluationConfig
 from kernelwright.evaluator.schema.errors import EvaluatorError
@@ -66,7 +61,7 @@ class ProblemInspector:
             ConfigError: the problem has no shapes of that name.
             EvaluatorError: the evaluator or the machine failed.
         """
-        request = InspectProblem(
+        request = wire.InspectProblem(
             problem=problem.id,
             source=problem.source,
             overrides=problem.overrides(config.shapes),
@@ -104,7 +99,7 @@ class ProblemInspector:
             ConfigError: the problem has no shapes of that name.
             EvaluatorError: the evaluator or the machine failed.
         """
-        request = DescribeProblem(
+        request = wire.DescribeProblem(
             problem=problem.id,
             source=problem.source,
             overrides=problem.overrides(config.shapes),
@@ -129,7 +124,7 @@ class ProblemInspector:
     def _begin(self, request: Begin) -> None:
         self._begun = True
 
-    def _ask(self, request: InspectProblem | DescribeProblem, deadline: float) -> JsonObject:
+    def _ask(self, request: wire.InspectProblem | wire.DescribeProblem, deadline: float) -> JsonObject:
         """Have the child look at one problem; how the child or the process ended is an answer too."""
         self._begun = self.usable = False
         try:
@@ -144,15 +139,15 @@ class ProblemInspector:
         self.usable = True
         return found
 
-    def _converse(self, request: InspectProblem | DescribeProblem, deadline: float) -> JsonObject:
+    def _converse(self, request: wire.InspectProblem | wire.DescribeProblem, deadline: float) -> JsonObject:
         def wait_s() -> float:
             return max(0.0, deadline - time.monotonic())
 
-        answer: ProblemFound | ChildEnded
+        answer: wire.ProblemFound | wire.ChildEnded
         answer = self._process.converse(request, self._dispatcher, wait_s=wait_s)
-        if isinstance(answer, ChildEnded):
+        if isinstance(answer, wire.ChildEnded):
             return self._of_child(answer.code)
-        self._process.answer((ChildEnded,), self._dispatcher, wait_s=wait_s)
+        self._process.answer((wire.ChildEnded,), self._dispatcher, wait_s=wait_s)
         return answer.found
 
     def _of_child(self, code: int) -> JsonObject:

@@ -25,15 +25,9 @@ from kernelwright.evaluator.host import trace
 from kernelwright.evaluator.host.device_lock import DeviceLock
 from kernelwright.evaluator.host.hardware import cpu_name, gpu_of, threads, wait_policy
 from kernelwright.evaluator.ipc import driver_requests as wire
+from kernelwright.evaluator.ipc import referee_messages
 from kernelwright.evaluator.ipc.channel import ChannelClosed, ChannelError
 from kernelwright.evaluator.ipc.messages import Dispatcher, Message, Request
-from kernelwright.evaluator.ipc.referee_messages import (
-    CandidateEvaluated,
-    EvaluateCandidate,
-    Open,
-    SanitizeCandidate,
-    Sanitized,
-)
 from kernelwright.evaluator.sandbox import Launcher, SandboxedProcess
 from kernelwright.evaluator.schema.candidate import Candidate
 from kernelwright.evaluator.schema.config import EvaluationConfig, Passes
@@ -173,17 +167,13 @@ class RefereeClient:
         key += f":{self.facts.torch}:{self.facts.device_name}"
         self._memory = FactMemory(resources.measurements, device, self._threads, problem_key=key)
 
-    def evaluate(self, candidate: Candidate, job: EvaluationJob) -> CandidateEvaluated:
-        """Have one candidate evaluated; returns the referee's answer.
-
-        Raises:
-            ProblemError, MachineError, EvaluatorError: nothing can be said about the candidate.
-        """
+    def evaluate(self, candidate: Candidate, job: EvaluationJob) -> referee_messages.CandidateEvaluated:
+        """Have one candidate evaluated; raises EvaluatorError where nothing can be said about it."""
         job.begin(candidate.source, self._config.limits.total_s)
         compiles = find_backend(candidate.backend).compiles_when_called
         compile_s = self._config.limits.compile_s if compiles else 0.0
         before_s = self._lock.alone_s
-        request = EvaluateCandidate(
+        request = referee_messages.EvaluateCandidate(
             source=candidate.source, compile_s=compile_s, others_evicted=job.others_evicted
         )
         answer = self._converse(request, job)
@@ -191,10 +181,10 @@ class RefereeClient:
         self._pool.replenish()
         return answer
 
-    def sanitize(self, candidate: Candidate, job: EvaluationJob) -> Sanitized:
+    def sanitize(self, candidate: Candidate, job: EvaluationJob) -> referee_messages.Sanitized:
         """Have the sanitizers run on one candidate, and nothing else; raises what `evaluate` raises."""
         job.begin(candidate.source, float("inf"))
-        return self._converse(SanitizeCandidate(source=candidate.source), job)
+        return self._converse(referee_messages.SanitizeCandidate(source=candidate.source), job)
 
     def environment(self, state: dict[str, str]) -> Environment:
         """Machine and software of its evaluations; `state` is the device's before and after."""
@@ -258,8 +248,8 @@ class RefereeClient:
 
 def _opening(
     problem: Problem, config: EvaluationConfig, device: str, threads: int, *, others_evicted: bool
-) -> Open:
-    return Open(
+) -> referee_messages.Open:
+    return referee_messages.Open(
         problem=problem.id,
         source=problem.source,
         overrides=problem.overrides(config.shapes),

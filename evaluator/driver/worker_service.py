@@ -35,11 +35,7 @@ class WorkerService:
     workers: dict[int, WorkerHandle] = field(default_factory=dict)
 
     def worker(self, number: int) -> WorkerHandle:
-        """The worker of a number.
-
-        Raises:
-            EvaluatorError: the referee never started it.
-        """
+        """The worker of a number; raises EvaluatorError where the referee never started it."""
         if number not in self.workers:
             raise EvaluatorError(f"the referee asked for process {number}, which it never started")
         return self.workers[number]

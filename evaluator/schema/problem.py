@@ -43,11 +43,7 @@ class Problem(Record):
         return sha256_text(self.source)
 
     def overrides(self, shapes: str | None) -> dict[str, JsonValue]:
-        """Constants to set for a shape name; empty for None.
-
-        Raises:
-            ConfigError: the problem has no such shape name.
-        """
+        """Constants to set for a shape name, none for None; raises ConfigError for an unknown name."""
         if shapes is None:
             return {}
         if shapes not in self.shapes:
@@ -78,11 +74,7 @@ def _id(path: Path) -> str:
 
 
 def problem_from_source(source: str, problem_id: str) -> Problem:
-    """Check a problem's text.
-
-    Raises:
-        ProblemError: not Python, or without the names the contract asks for.
-    """
+    """Check a problem's text; raises ProblemError where it is no Python, or lacks the contract's names."""
     try:
         tree = parse_python(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:

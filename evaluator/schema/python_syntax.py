@@ -23,11 +23,7 @@ def tree_of(source: str) -> ast.Module:
 
 
 def parse_python(source: str) -> ast.Module:
-    """Parse a module.
-
-    Raises:
-        SyntaxError, ValueError, RecursionError, MemoryError: as `ast.parse` does.
-    """
+    """Parse a module; raises SyntaxError, ValueError, RecursionError or MemoryError as `ast.parse` does."""
     with _LOCK:
         for _ in range(PARSE_TRIES - 1):
             with contextlib.suppress(SystemError):

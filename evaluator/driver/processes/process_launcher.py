@@ -72,11 +72,7 @@ class ProcessLauncher:
         return f"{self.device} {self.threads} {self.config.math} {self.config.limits.model_dump_json()}"
 
     def start(self, role: str, *, threads: int | None = None, tool: str | None = None) -> WorkerHandle:
-        """Start a process that imports torch and waits; it has seen no foreign code.
-
-        Raises:
-            MachineError: the sandbox could not be started.
-        """
+        """Start a process that imports torch and waits, without foreign code; may raise MachineError."""
         number = next(_SERIAL)
         libraries = self.image.built_folder(str(number))
         policy = self.image.contestant_policy(
