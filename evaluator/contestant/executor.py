@@ -27,7 +27,6 @@ from kernelwright.evaluator.contestant.guarded_memory import GuardedMemory
 from kernelwright.evaluator.contestant.output_places import where
 from kernelwright.evaluator.contestant.policy import WARM_UP_S, WARM_UPS
 from kernelwright.evaluator.contestant.profiling import count, profile
-from kernelwright.evaluator.contestant.state import collect_state
 from kernelwright.evaluator.devices import Block, Device, open_device
 from kernelwright.evaluator.ipc import contestant_messages as wire
 from kernelwright.evaluator.ipc.channel import Channel, ChannelClosed
@@ -243,7 +242,7 @@ class Contestant:
             layout = self._layouts[request.layout]
             collected = calls.collect(returned, layout, request.first)
             if not collected.kind and layout.state:
-                collected = collect_state(self._ran, layout.state)
+                collected = calls.collect_state(self._ran, layout.state)
         self._device.synchronize()
         del returned  # before what it lies in is unmapped
         return self._end_guard(self._layouts[request.layout]) or collected
