@@ -123,9 +123,7 @@ class Evaluator:
         """Run the sanitizers on a candidate that passed, whatever `config.sanitize` says of evaluations.
 
         Its field `convicts` is the status they give it; a tool that is missing or fails is `ran=False`.
-
-        Raises:
-            ConfigError, ProblemError, MachineError, EvaluatorError: as `evaluate` does.
+        Raises what `evaluate` does.
         """
         task, stop = _checked_task(problem, candidate, config), CancelToken()
         return self._on_device(task, stop, partial(self._sanitize_on, task))

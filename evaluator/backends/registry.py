@@ -65,12 +65,7 @@ def guess_backend(source: str) -> str | None:
 
 
 def check_packages(name: str) -> None:
-    """Make sure that a backend's packages are installed here; imports none of them.
-
-    Raises:
-        ConfigError: unknown backend.
-        MachineError: a package is missing; the message says how to get it.
-    """
+    """Raise MachineError where a package of a backend is missing, and say how to get it; imports none."""
     for package in find_backend(name).requires:
         if find_spec(package.module) is None:
             raise MachineError(f"backend {name} needs the package {package.name}: pip install {package.name}")

@@ -55,12 +55,7 @@ class ProblemInspector:
         self._process = RefereeProcess(resources.launcher, resources.image, bounds)
 
     def vet(self, problem: Problem, config: EvaluationConfig) -> ProblemReport:
-        """Look for flaws in a problem; those found mark every later score of it on this machine.
-
-        Raises:
-            ConfigError: the problem has no shapes of that name.
-            EvaluatorError: the evaluator or the machine failed.
-        """
+        """Look for flaws, which mark later scores of the problem; raises as `Evaluator.inspect` does."""
         request = wire.InspectProblem(
             problem=problem.id,
             source=problem.source,
@@ -93,12 +88,7 @@ class ProblemInspector:
         return report
 
     def describe(self, problem: Problem, config: EvaluationConfig) -> ProblemSignature:
-        """Find a problem's inputs and outputs without running it; what it hides is left out.
-
-        Raises:
-            ConfigError: the problem has no shapes of that name.
-            EvaluatorError: the evaluator or the machine failed.
-        """
+        """Find inputs and outputs without running the problem, as far as it shows them; raises likewise."""
         request = wire.DescribeProblem(
             problem=problem.id,
             source=problem.source,

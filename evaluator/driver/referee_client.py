@@ -115,11 +115,7 @@ class RefereeClient:
     ) -> None:
         """Start a referee and let it prepare the problem, for this job first.
 
-        Raises:
-            Cancelled: the job's `stop` was set meanwhile.
-            DeviceFull: the problem does not fit into what is free of the device's memory.
-            ProblemError: the problem does not run here.
-            EvaluatorError: the referee failed.
+        Raises Cancelled if the job's `stop` is set, and else what `RefereeProcess.converse` raises.
         """
         self._config = config
         self.device = device

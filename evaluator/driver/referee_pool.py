@@ -52,8 +52,7 @@ class RefereePool:
     def take(self, key: str, device: str, stop: CancelToken) -> RefereeClient | None:
         """One that waits under a key, or will soon; None to open another. `keep` or `lose` has to follow.
 
-        Raises:
-            Cancelled: `stop` was set while it waited.
+        Raises Cancelled where `stop` is set while it waits.
         """
         price_s = OPENING_S[device.partition(":")[0]]
         with self._changed:

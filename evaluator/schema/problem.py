@@ -53,11 +53,7 @@ class Problem(Record):
 
 
 def read_problem(path: Path) -> Problem:
-    """Read and check one file.
-
-    Raises:
-        ProblemError: missing, unreadable, not Python, or without the names the contract asks for.
-    """
+    """Read and check one file; raises ProblemError where it is unreadable, and as `problem_from_source`."""
     try:
         if path.stat().st_size > MAX_PROBLEM_BYTES:
             raise ProblemError(f"{path}: larger than {MAX_PROBLEM_BYTES} bytes; not a problem file")
@@ -94,11 +90,7 @@ def problem_from_source(source: str, problem_id: str) -> Problem:
 
 
 def find_problems(paths: Iterable[Path]) -> list[Path]:
-    """Problem files named by files and folders, sorted; folders are searched below.
-
-    Raises:
-        ProblemError: a path does not exist, or a folder holds no problem file.
-    """
+    """Problem files that files and folders name, sorted; raises ProblemError for a path that names none."""
     found: list[Path] = []
     for path in paths:
         if path.is_file():

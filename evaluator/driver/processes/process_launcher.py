@@ -104,9 +104,7 @@ class ProcessLauncher:
     def start_ahead(self) -> WorkerHandle:
         """Start a plain process and let it open its device, while nobody has the device alone.
 
-        Raises:
-            MachineError: the sandbox could not be started.
-            ChannelError: the process died, or says something else than that it is ready.
+        Raises MachineError without a sandbox, and ChannelError where the process does not get ready.
         """
         started: list[SandboxedProcess] = []
         pauses = PausableProcesses(lambda: started) if can_pause_on(self.device) else None
