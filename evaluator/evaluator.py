@@ -129,7 +129,7 @@ class Evaluator:
         return self._on_device(task, stop, partial(self._sanitize_on, task))
 
     def _sanitize_on(self, task: _Task, device: str, others_evicted: bool) -> Sanitization:
-        job = EvaluationJob(on_stage=lambda stage: None, others_evicted=others_evicted)
+        job = EvaluationJob(others_evicted=others_evicted)
         with self._referee(task, device, job) as referee:
             answer = referee.sanitize(task.candidate, job)
         return Sanitization.model_validate(answer.sanitization)

@@ -29,7 +29,7 @@ class CancelToken:
             raise Cancelled("the evaluation was stopped; nothing is scored")
 
     def set(self) -> None:
-        """Kill the referee, so that `evaluate` raises Cancelled, after a build or wait; may raise MachineError."""
+        """Kill the referee: `evaluate` raises Cancelled, after a build or a wait. May raise MachineError."""
         with self._guard:
             self._is_set = True
             if self._referee is not None:

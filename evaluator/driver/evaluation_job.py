@@ -50,7 +50,7 @@ class StageTimer:
 class EvaluationJob:
     """One candidate's evaluation as the driver sees it."""
 
-    on_stage: OnStage
+    on_stage: OnStage = lambda stage: None
     source: str = ""
     deadline: float = float("inf")
     """`time.monotonic()` after which the candidate is ended."""

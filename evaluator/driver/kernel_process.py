@@ -24,7 +24,7 @@ class KernelProcess:
         """Such as `cuda:0`."""
         self._lock = DeviceLock(device)
         self._builds = BuildBroker(resources.builder, device, self._lock, config.limits.build_s)
-        self._job = EvaluationJob(on_stage=lambda stage: None)
+        self._job = EvaluationJob()
         self._worker = resources.process_launcher(config, device, count).start("candidate")
         self.channel = Channel(self._worker.channel_end)
         kind = device.partition(":")[0]

@@ -151,10 +151,8 @@ class RefereeClient:
         key = _policy_key(problem, config, device, self._threads)
         self._memory = FactMemory(resources.measurements, device, self._threads, problem_key=key)
         try:
-            self.facts = self._converse(
-                _opening(problem, config, device, self._threads, others_evicted=job.others_evicted),
-                EvaluationJob(on_stage=lambda stage: None, stop=job.stop),
-            )
+            opening = _opening(problem, config, device, self._threads, others_evicted=job.others_evicted)
+            self.facts = self._converse(opening, EvaluationJob(stop=job.stop))
         except BaseException:
             self.close()
             raise
