@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
-from kernelwright.evaluator.analysis.sanitizers import Sanitizers, find_sanitizers
 from kernelwright.evaluator.backends.registry import find_backend
 from kernelwright.evaluator.building.builder import Builder
 from kernelwright.evaluator.driver.build_broker import BuildBroker
@@ -52,18 +51,7 @@ class EvaluatorResources:
 
     def process_launcher(self, config: EvaluationConfig, device: str, threads: int) -> ProcessLauncher:
         """Make the launcher of a device's contestants."""
-        return ProcessLauncher(
-            launcher=self.launcher,
-            image=self.image,
-            config=config,
-            device=device,
-            threads=threads,
-            sanitizers=partial(self.sanitizers, device),
-        )
-
-    def sanitizers(self, device: str) -> Sanitizers:
-        """The sanitizers for candidates of a device."""
-        return find_sanitizers(self.builder.toolchain.cxx.path if device == "cpu" else None)
+        return ProcessLauncher(self.launcher, self.image, self.builder, config, device, threads)
 
 
 def request_handlers(job: EvaluationJob, workers: WorkerService, memory: FactMemory) -> Handlers:

@@ -5,11 +5,16 @@ from __future__ import annotations
 import itertools
 import shutil
 import socket
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from kernelwright.evaluator.analysis.ncu import COUNTERS, NcuRun
-from kernelwright.evaluator.analysis.sanitizers import SanitizerRun, Sanitizers, find_cuda_tool
+from kernelwright.evaluator.analysis.sanitizers import (
+    SanitizerRun,
+    Sanitizers,
+    find_cuda_tool,
+    find_sanitizers,
+)
+from kernelwright.evaluator.building.builder import Builder
 from kernelwright.evaluator.driver.built_libraries import BuiltLibraries
 from kernelwright.evaluator.driver.policy import START_S
 from kernelwright.evaluator.driver.processes.pausable_processes import PausableProcesses, can_pause_on
@@ -61,10 +66,10 @@ class ProcessLauncher:
 
     launcher: Launcher
     image: RuntimeImage
+    builder: Builder
     config: EvaluationConfig
     device: str
     threads: int
-    sanitizers: Callable[[], Sanitizers]
 
     @property
     def kind(self) -> str:
@@ -92,6 +97,10 @@ class ProcessLauncher:
         return WorkerHandle(
             number, sandboxed, ours, role, watch, BuiltLibraries(libraries, seen=self.image.seen)
         )
+
+    def sanitizers(self) -> Sanitizers:
+        """The sanitizers for candidates of this device."""
+        return find_sanitizers(self.builder.toolchain.cxx.path if self.device == "cpu" else None)
 
     def _watch(self, tool: str) -> ToolWrapper:
         if tool != COUNTERS:

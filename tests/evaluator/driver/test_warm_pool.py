@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator
+from typing import cast
 
 import pytest
 
+from kernelwright.evaluator.building.builder import Builder
 from kernelwright.evaluator.driver.processes.process_launcher import ProcessLauncher, WorkerHandle
 from kernelwright.evaluator.driver.processes.runtime_image import RuntimeImage
 from kernelwright.evaluator.driver.processes.warm_pool import WarmPool
@@ -26,7 +28,7 @@ def starter() -> Iterator[ProcessLauncher]:
             config=EvaluationConfig(),
             device="cpu",
             threads=1,
-            sanitizers=lambda: pytest.fail("nothing is watched here"),
+            builder=cast(Builder, None),
         )
     image.close()
 
