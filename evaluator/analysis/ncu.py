@@ -80,11 +80,8 @@ class NcuRun:
     """One process under ncu: its command, sandbox policy and counters."""
 
     ncu: Path
-    log: int = field(init=False)
+    log: int = field(init=False, default_factory=lambda: os.memfd_create("counters"))
     """Descriptor of ncu's own log, an anonymous file that candidates do not print to."""
-
-    def __post_init__(self) -> None:
-        self.log = os.memfd_create("counters")
 
     def command(self, argv: list[str]) -> list[str]:
         """The command that runs `argv` under ncu, which counts between profiler start and stop only."""

@@ -75,15 +75,12 @@ class SanitizerRun:
 
     sanitizers: Sanitizers
     tool: str
-    log: int = field(init=False)
+    log: int = field(init=False, default_factory=lambda: os.memfd_create("report"))
     """Descriptor of the tool's own log, an anonymous file that candidates do not print to."""
     libraries: list[Path] = field(default_factory=list)
     """Libraries built for the process."""
     sources: dict[str, str] = field(default_factory=dict)
     """Compiled texts by file name."""
-
-    def __post_init__(self) -> None:
-        self.log = os.memfd_create("report")
 
     def command(self, argv: list[str]) -> list[str]:
         if self.tool == ADDRESS:
