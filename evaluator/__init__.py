@@ -12,8 +12,7 @@ from kernelwright.evaluator.building.builds_ahead import BuildsElsewhere, store_
 from kernelwright.evaluator.daemon.client import evaluate_warm, running_daemons, stop_daemons
 from kernelwright.evaluator.daemon.messages import DaemonStatus
 from kernelwright.evaluator.driver.cancellation import CancelToken
-from kernelwright.evaluator.driver.preflight import check_ready
-from kernelwright.evaluator.evaluator import Evaluator, default_cache, evaluate
+from kernelwright.evaluator.evaluator import Evaluator, check_ready, default_cache, evaluate
 from kernelwright.evaluator.host.files import read_regular, write_whole
 from kernelwright.evaluator.host.hardware import (
     Concurrency,

@@ -18,7 +18,7 @@ from kernelwright.evaluator.building.builder import Builder, FullHeaderBuild
 from kernelwright.evaluator.building.builds_ahead import BuildsAhead
 from kernelwright.evaluator.driver.cancellation import CancelToken
 from kernelwright.evaluator.driver.device_scheduler import DeviceScheduler
-from kernelwright.evaluator.driver.evaluation_job import EvaluationJob
+from kernelwright.evaluator.driver.evaluation_job import EvaluationJob, OnStage, StageTimer
 from kernelwright.evaluator.driver.kernel_process import KernelProcess
 from kernelwright.evaluator.driver.measurement_cache import MeasurementCache
 from kernelwright.evaluator.driver.policy import CANCEL_CHECK_S
@@ -26,28 +26,16 @@ from kernelwright.evaluator.driver.problem_inspector import ProblemInspector, fl
 from kernelwright.evaluator.driver.processes.runtime_image import RuntimeImage
 from kernelwright.evaluator.driver.referee_client import EvaluatorResources, RefereeClient
 from kernelwright.evaluator.driver.referee_pool import RefereePool
-from kernelwright.evaluator.driver.stage_timer import OnStage, StageTimer
-from kernelwright.evaluator.host.hardware import (
-    GpuStates,
-    gpus,
-    resolve_device,
-    resolve_devices,
-)
-from kernelwright.evaluator.ipc.referee_messages import CandidateEvaluated
+from kernelwright.evaluator.host.hardware import GpuStates, gpus, resolve_device, resolve_devices
 from kernelwright.evaluator.sandbox import Launcher, strongest
 from kernelwright.evaluator.schema.candidate import Candidate
 from kernelwright.evaluator.schema.config import EvaluationConfig, SandboxTier
-from kernelwright.evaluator.schema.evaluation import (
-    Evaluation,
-    Finding,
-    Sanitization,
-    Stage,
-    Status,
-)
+from kernelwright.evaluator.schema.evaluation import Evaluation, Finding, Sanitization, Stage, Status
+from kernelwright.evaluator.schema.policy import SCORING_RULES
 from kernelwright.evaluator.schema.problem import Problem
 from kernelwright.evaluator.schema.problem_report import ProblemReport
 from kernelwright.evaluator.schema.problem_signature import ProblemSignature
-from kernelwright.evaluator.schema.source_version import identity, source_sha
+from kernelwright.evaluator.schema.source_version import distribution_version, source_sha
 
 T = TypeVar("T")
 _IDLE_REFEREES: Final = 2
@@ -117,13 +105,15 @@ class Evaluator:
             stages.enter(Stage.OPEN)
         with self._referee(task, device, job) as referee:
             answer = referee.evaluate(task.candidate, job)
+        measured = answer.measurement if answer.status == Status.PASSED else None
         return task.evaluation(
             builds=tuple(job.builds),
             environment=referee.environment(states.all()),
             problem_flaws=flaws_of(memory, task.problem, task.config, device, referee.facts.flaws),
             device_seconds=round(job.device_s, 4) if task.config.measure else None,
             output_tail=job.output_tail,
-            **_answered(answer),
+            speedup=measured["speedup"] if measured else None,
+            **vars(answer),
         )
 
     def sanitize(
@@ -132,15 +122,13 @@ class Evaluator:
         """Run the sanitizers on a candidate that passed, whatever `config.sanitize` says of evaluations.
 
         Its field `convicts` is the status they give it; a tool that is missing or fails is `ran=False`.
-
-        Raises:
-            ConfigError, ProblemError, MachineError, EvaluatorError: as `evaluate` does.
+        Raises what `evaluate` does.
         """
         task, stop = _checked_task(problem, candidate, config), CancelToken()
         return self._on_device(task, stop, partial(self._sanitize_on, task))
 
     def _sanitize_on(self, task: _Task, device: str, others_evicted: bool) -> Sanitization:
-        job = EvaluationJob(on_stage=lambda stage: None, others_evicted=others_evicted)
+        job = EvaluationJob(others_evicted=others_evicted)
         with self._referee(task, device, job) as referee:
             answer = referee.sanitize(task.candidate, job)
         return Sanitization.model_validate(answer.sanitization)
@@ -218,8 +206,7 @@ class Evaluator:
 
     def release_gpus(self) -> None:
         """End idle processes that hold memory of a GPU; the next evaluation there starts anew."""
-        for device in self._referees.devices() - {"cpu"}:
-            self._referees.dismiss(device)
+        self._referees.dismiss(lambda device: device != "cpu")
         with self._guard:
             pools = [resources.warm_pools for resources in self._resources.values()]
         for each in pools:
@@ -271,7 +258,7 @@ class Evaluator:
             return self._devices.make_fit(
                 device,
                 partial(attempt, device),
-                make_room=lambda: self._referees.dismiss(device),
+                make_room=lambda: self._referees.dismiss(lambda one: one == device),
                 stop=stop,
             )
         finally:
@@ -294,6 +281,18 @@ class Evaluator:
             self._referees.lose(key, opened=idle is None)
             raise
         self._referees.keep(key, referee, opened=idle is None)
+
+
+def check_ready(backend: str, config: EvaluationConfig) -> None:
+    """Raise unless the device, the sandbox and the packages that a backend needs are here.
+
+    Raises:
+        ConfigError: unknown backend, or no device's name.
+        MachineError: something is missing; the message names the way out.
+    """
+    check_packages(backend)
+    resolve_device(config.device, backend)
+    strongest(config.sandbox)
 
 
 def evaluate(
@@ -333,7 +332,9 @@ class _Task:
             candidate_sha=self.candidate.sha,
             backend=self.candidate.backend,
             config=self.config,
-            **identity(),
+            evaluator_version=distribution_version(),
+            evaluator_sha=source_sha(),
+            scoring_rules=SCORING_RULES,
             evaluated_at=datetime.now(UTC).isoformat(timespec="seconds"),
             **fields,
         )
@@ -349,26 +350,6 @@ def _checked_task(problem: Problem, candidate: Candidate, config: EvaluationConf
     check_packages(candidate.backend)
     problem.overrides(config.shapes)
     return _Task(problem, candidate, config)
-
-
-# Any: fields of an Evaluation, validated by its constructor.
-def _answered(answer: CandidateEvaluated) -> dict[str, Any]:
-    """Fields of an evaluation that the referee's answer holds; only what passed has a speedup."""
-    status, measured = Status(answer.status), answer.measurement
-    return {
-        "status": status,
-        "stage": Stage(answer.stage),
-        "detail": answer.detail,
-        "traceback": answer.traceback,
-        "notes": tuple(answer.notes),
-        "speedup": measured["speedup"] if measured and status is Status.PASSED else None,
-        "measurement": measured,
-        "verification": answer.verification,
-        "sanitization": answer.sanitization,
-        "plausibility": answer.plausibility,
-        "attribution": answer.attribution,
-        "counters": answer.counters,
-    }
 
 
 def default_cache() -> Path:

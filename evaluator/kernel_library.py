@@ -11,6 +11,7 @@ import json
 import linecache
 import sys
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -91,28 +92,20 @@ class SandboxedKernel:
         from kernelwright.evaluator.ipc.remote_model import RemoteModel
 
         config = self.config.model_copy(update={"device": device or "auto", "sandbox": None})
-        evaluator = Evaluator(cache=cache)
-        try:
+        timeout_s = config.limits.load_s + config.limits.call_s + config.limits.compile_s
+        with ExitStack() as undo:
+            evaluator = undo.enter_context(Evaluator(cache=cache))
             process = evaluator.start_kernel(self.candidate, config)
-        except BaseException:
-            evaluator.close()
-            raise
 
-        def end() -> str:
-            reason = process.end()
-            evaluator.close()
-            return reason
+            def end() -> str:
+                reason = process.end()
+                evaluator.close()
+                return reason
 
-        limits = config.limits
-        model = RemoteModel(
-            process.channel, process.build, end, timeout_s=limits.load_s + limits.call_s + limits.compile_s
-        )
-        try:
+            model = undo.enter_context(RemoteModel(process.channel, process.build, end, timeout_s=timeout_s))
             model.open(process.device, process.setup, self.candidate.source)
             model.construct(args, kwargs, state=state, dtype=config.dtype.torch_name)
-        except BaseException:
-            model.close()
-            raise
+            undo.pop_all()
         return model
 
 

@@ -8,7 +8,7 @@ from functools import partial
 from types import ModuleType, UnionType
 from typing import Any, get_args, get_type_hints
 
-from kernelwright.evaluator.ipc.messages import Message, Request, answers_to
+from kernelwright.evaluator.ipc.messages import Done, Message, Request, answers_to
 
 
 def kinds_in(module: ModuleType, base: type[Message] = Message) -> set[type[Message]]:
@@ -29,4 +29,5 @@ def check_handlers(table: Mapping[type[Request[Any]], Callable[[Any], Any]]) -> 
         returned = hints.pop("return")
         taken = next(iter(hints.values()))
         assert kind in (get_args(taken) if isinstance(taken, UnionType) else (taken,)), kind
-        assert returned in answers_to(kind) or returned.__name__ == "Handover", kind
+        answer = Done if returned is type(None) else returned
+        assert answer in answers_to(kind) or answer.__name__ == "Handover", kind

@@ -7,7 +7,6 @@ queued and running evaluations. Usable from any thread.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import sqlite3
@@ -19,6 +18,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
+from kernelwright.agent.archive.private_lock import take_lock
 from kernelwright.agent.evaluation.evaluation_site import EvaluationFailure
 from kernelwright.agent.records.provenance import now
 from kernelwright.agent.records.score_policy import exclusion_reason
@@ -139,17 +139,15 @@ class Store:
         self._guard = threading.Lock()
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self._lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        except OSError as error:
-            raise MachineError(f"cannot write the state folder {folder}: {error.strerror}") from None
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            self._file = self._open(folder / "evaluations.sqlite")
+            self._lock = take_lock(folder / "lock")
         except BlockingIOError:
-            os.close(self._lock)
             raise MachineError(
                 f"{folder} is in use by another service; end it, or choose another --state"
             ) from None
+        except OSError as error:
+            raise MachineError(f"cannot write the state folder {folder}: {error.strerror}") from None
+        try:
+            self._file = self._open(folder / "evaluations.sqlite")
         except sqlite3.Error as error:
             os.close(self._lock)
             raise MachineError(f"cannot use {folder / 'evaluations.sqlite'}: {error}") from None

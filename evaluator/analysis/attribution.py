@@ -18,7 +18,7 @@ from kernelwright.evaluator.analysis import policy
 from kernelwright.evaluator.analysis.elf_symbols import Symbols
 from kernelwright.evaluator.backends.registry import BACKENDS
 from kernelwright.evaluator.schema.evaluation import Attribution
-from kernelwright.evaluator.schema.python_syntax import parse_python
+from kernelwright.evaluator.schema.python_syntax import tree_of
 
 _LIBRARY: Final = re.compile(
     r"(?:at|c10|cub|thrust|cudnn)::|cublas|cudnn|nvjet_|splitKreduce|cutlass_\d|cutlass__|"
@@ -77,7 +77,7 @@ def attribute(
 
 def kernel_names(source: str) -> frozenset[str]:
     """Names of kernels that a source defines: CUDA in its strings, decorated Python functions."""
-    return frozenset((*_cuda_names(source), *_python_names(source)))
+    return frozenset((*_cuda_names(source), *kernel_functions(tree_of(source))))
 
 
 def _cuda_names(source: str) -> Iterator[str]:
@@ -86,13 +86,6 @@ def _cuda_names(source: str) -> Iterator[str]:
         name = re.search(r"\b(\w++)\s*+\(", head)
         if name is not None:
             yield name[1]
-
-
-def _python_names(source: str) -> frozenset[str]:
-    try:
-        return frozenset(kernel_functions(parse_python(source)))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return frozenset()
 
 
 def kernel_functions(tree: ast.Module) -> Iterator[str]:
@@ -107,17 +100,13 @@ def kernel_functions(tree: ast.Module) -> Iterator[str]:
 
 def _loaded(source: str) -> Iterator[str]:
     """Calls that open a library by its name; one that the module has built itself is none of them."""
-    try:
-        tree = parse_python(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return
-    built = set()
-    for node in ast.walk(tree):
+    nodes, built = list(ast.walk(tree_of(source))), set()
+    for node in nodes:
         match node:
             case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=called)):
                 if _dotted(called)[-1:] in (["load_inline"], ["load"]):
                     built.add(name)
-    for node in ast.walk(tree):
+    for node in nodes:
         match node:
             case ast.Call(args=[ast.Name(id=name)]) if name in built:
                 continue

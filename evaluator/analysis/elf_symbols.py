@@ -8,14 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from kernelwright.evaluator.analysis import policy
-from kernelwright.evaluator.analysis.elf_image import (
-    MALFORMED,
-    SYMBOL_BYTES,
-    Section,
-    read_name,
-    read_sections,
-)
+from kernelwright.evaluator.analysis import elf_image, policy
 from kernelwright.evaluator.analysis.sanitizer_words import TOOLS
 from kernelwright.evaluator.schema.record import Record
 
@@ -58,8 +51,8 @@ def read_symbols(folder: Path) -> Symbols:
             continue
         data = library.read_bytes()
         try:
-            defined, undefined, strings = _read(data, read_sections(data))
-        except MALFORMED:
+            defined, undefined, strings = _read(data, elf_image.read_sections(data))
+        except elf_image.MALFORMED:
             continue
         defines.update(dict.fromkeys(name[: policy.MAX_NAME_CHARACTERS] for name in defined))
         watched.update(filter(_WATCHED.search, undefined))
@@ -77,15 +70,15 @@ def defined_functions(library: Path) -> frozenset[str] | None:
     """Mangled names of a library's functions, static ones included; None if it was stripped of them."""
     data = library.read_bytes()
     try:
-        sections = read_sections(data)
+        sections = elf_image.read_sections(data)
         if not any(section.kind == _SYMTAB for section in sections):
             return None
         return frozenset(_read(data, sections)[0])
-    except MALFORMED:
+    except elf_image.MALFORMED:
         return None
 
 
-def _read(data: bytes, sections: list[Section]) -> tuple[set[str], set[str], set[str]]:
+def _read(data: bytes, sections: list[elf_image.Section]) -> tuple[set[str], set[str], set[str]]:
     defined: set[str] = set()
     undefined: set[str] = set()
     tables = [section for section in sections if section.kind in (_SYMTAB, _DYNSYM)]
@@ -105,9 +98,10 @@ def _read(data: bytes, sections: list[Section]) -> tuple[set[str], set[str], set
     return defined, undefined, {match[0].decode() for match in re.finditer(rb"aten::\w+", texts)}
 
 
-def _symbols(data: bytes, table: Section, strings: int) -> Iterator[tuple[str, bool, bool]]:
-    end = table.offset + min(table.size, SYMBOL_BYTES * policy.MAX_SYMBOLS) - SYMBOL_BYTES + 1
-    for position in range(table.offset, end, SYMBOL_BYTES):
+def _symbols(data: bytes, table: elf_image.Section, strings: int) -> Iterator[tuple[str, bool, bool]]:
+    step = elf_image.SYMBOL_BYTES
+    end = table.offset + min(table.size, step * policy.MAX_SYMBOLS) - step + 1
+    for position in range(table.offset, end, step):
         name, info, _, section = struct.unpack_from("<IBBH", data, position)
-        if text := read_name(data, strings + name):
+        if text := elf_image.read_name(data, strings + name):
             yield text, info & 15 == _FUNCTION, section != 0

@@ -15,13 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from kernelwright.evaluator.analysis.policy import (
-    MAX_COUNTED_KERNELS,
-    MAX_LAUNCHES,
-    MAX_LOG_BYTES,
-    MAX_STALLS,
-    MIN_STALL_CYCLES,
-)
+from kernelwright.evaluator.analysis import policy
 from kernelwright.evaluator.sandbox import SandboxPolicy, unseen_binds
 from kernelwright.evaluator.schema.evaluation import KernelCounters
 
@@ -86,32 +80,29 @@ class NcuRun:
     """One process under ncu: its command, sandbox policy and counters."""
 
     ncu: Path
-    log: int = field(init=False)
+    log: int = field(init=False, default_factory=lambda: os.memfd_create("counters"))
     """Descriptor of ncu's own log, an anonymous file that candidates do not print to."""
-
-    def __post_init__(self) -> None:
-        self.log = os.memfd_create("counters")
 
     def command(self, argv: list[str]) -> list[str]:
         """The command that runs `argv` under ncu, which counts between profiler start and stop only."""
         options = ["--csv", "--page", "raw", "--print-units", "base"]
         options += ["--log-file", f"/proc/self/fd/{self.log}"]
         options += ["--profile-from-start", "off", "--clock-control", "none", "--cache-control", "all"]
-        options += ["--target-processes", "application-only", "--launch-count", str(MAX_LAUNCHES)]
+        options += ["--target-processes", "application-only", "--launch-count", str(policy.MAX_LAUNCHES)]
         return [str(self.ncu), *options, "--metrics", ",".join(_metrics()), *argv]
 
-    def policy(self, policy: SandboxPolicy) -> SandboxPolicy:
+    def policy(self, contestant: SandboxPolicy) -> SandboxPolicy:
         """A contestant's policy that also shows the tool."""
         return replace(
-            policy,
+            contestant,
             nested=True,
-            environment={**policy.environment, "PYTORCH_NO_CUDA_MEMORY_CACHING": "1"},
-            binds=(*policy.binds, *unseen_binds([self.ncu.parent], policy.binds)),
+            environment={**contestant.environment, "PYTORCH_NO_CUDA_MEMORY_CACHING": "1"},
+            binds=(*contestant.binds, *unseen_binds([self.ncu.parent], contestant.binds)),
         )
 
     def report(self, output: str, source: str) -> dict[str, Any]:  # Any: JSON for the referee
         """The counters for the referee, or why there are none."""
-        log = os.pread(self.log, MAX_LOG_BYTES, 0).decode("utf-8", "replace")
+        log = os.pread(self.log, policy.MAX_LOG_BYTES, 0).decode("utf-8", "replace")
         kernels = read_counters(log)
         refused = _REFUSED.search(log + output)
         silent = f"ncu wrote no counters; printed was: {(log or output)[-300:].strip()}"
@@ -137,7 +128,7 @@ def read_counters(log: str) -> list[KernelCounters]:
         if (row.get("ID") or "").isdigit():  # the row below the heading has units
             launches[row.get("Kernel Name") or "?"].append(_numbers(row))
     kernels = [_kernel(name, rows) for name, rows in launches.items()]
-    return sorted(kernels, key=lambda kernel: -kernel.milliseconds)[:MAX_COUNTED_KERNELS]
+    return sorted(kernels, key=lambda kernel: -kernel.milliseconds)[: policy.MAX_COUNTED_KERNELS]
 
 
 def _metrics() -> Iterable[str]:
@@ -164,7 +155,7 @@ def _kernel(name: str, launches: list[dict[str, float]]) -> KernelCounters:
     taken = {key: longest.get(metric) for key, metric in _TAKEN.items()}
     conflicts, wavefronts = (longest.get(metric) for metric in _CONFLICTS)
     stalls = {words: longest.get(_STALL.format(reason), 0.0) for reason, words in _STALLS.items()}
-    worst = sorted(stalls.items(), key=lambda item: -item[1])[:MAX_STALLS]
+    worst = sorted(stalls.items(), key=lambda item: -item[1])[: policy.MAX_STALLS]
     return KernelCounters(
         kernel=name,
         launches=len(launches),
@@ -172,5 +163,5 @@ def _kernel(name: str, launches: list[dict[str, float]]) -> KernelCounters:
         **{key: longest.get(metric) for key, metric in (_PERCENTS | _RATIOS).items()},
         **{key: None if value is None else int(value) for key, value in taken.items()},
         conflict_share=conflicts / wavefronts if conflicts is not None and wavefronts else None,
-        stalls={words: round(cycles, 2) for words, cycles in worst if cycles >= MIN_STALL_CYCLES},
+        stalls={words: round(cycles, 2) for words, cycles in worst if cycles >= policy.MIN_STALL_CYCLES},
     )

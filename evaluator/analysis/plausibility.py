@@ -29,11 +29,6 @@ def roofline_ms(moved_bytes: int, flops: int, *, bytes_per_ms: float, flops_per_
     return max(moved_bytes / bytes_per_ms, flops / flops_per_ms)
 
 
-def speed_of_light(limit_ms: float, measured_ms: float) -> float | None:
-    """Fraction of the roofline reached; None for a zero time."""
-    return limit_ms / measured_ms if measured_ms > 0 else None
-
-
 def contradiction(plausibility: Plausibility, measured_ms: float) -> str:
     """The reason why a measured time is implausible; empty if it is plausible."""
     if plausibility.floor_ms is None or measured_ms >= plausibility.floor_ms:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from kernelwright.evaluator.schema.python_syntax import parse_python
+from kernelwright.evaluator.schema.python_syntax import tree_of
 
 TOOLS: Final = "asan|lsan|tsan|msan|hwasan|ubsan|sanitizer"
 _WORDS: Final = re.compile(
@@ -28,15 +28,8 @@ def words_of_code(code: str) -> Iterator[tuple[int, str]]:
 
 def words_of_module(source: str) -> list[tuple[int, str]]:
     """Lines, from 1, and words of a Python module: its strings but for docstrings, and its names."""
-    try:
-        tree = parse_python(source)
-        return sorted({(line, word) for line, text in _texts(tree) for line, word in _within(line, text)})
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return []
-
-
-def _within(line: int, text: str) -> Iterator[tuple[int, str]]:
-    return ((line + offset, word) for offset, word in words_of_code(text))
+    texts = _texts(tree_of(source))
+    return sorted({(line + offset, word) for line, text in texts for offset, word in words_of_code(text)})
 
 
 def _texts(tree: ast.Module) -> Iterator[tuple[int, str]]:

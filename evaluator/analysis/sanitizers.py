@@ -18,12 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from kernelwright.evaluator.analysis.policy import (
-    FIND_RUNTIME_S,
-    MAX_FAULT_FINDINGS,
-    MAX_LOG_BYTES,
-    SANITIZER_MEMORY_FACTOR,
-)
+from kernelwright.evaluator.analysis import policy
 from kernelwright.evaluator.analysis.sanitizer_reports import (
     STACK_FORMAT,
     Fault,
@@ -80,15 +75,12 @@ class SanitizerRun:
 
     sanitizers: Sanitizers
     tool: str
-    log: int = field(init=False)
+    log: int = field(init=False, default_factory=lambda: os.memfd_create("report"))
     """Descriptor of the tool's own log, an anonymous file that candidates do not print to."""
     libraries: list[Path] = field(default_factory=list)
     """Libraries built for the process."""
     sources: dict[str, str] = field(default_factory=dict)
     """Compiled texts by file name."""
-
-    def __post_init__(self) -> None:
-        self.log = os.memfd_create("report")
 
     def command(self, argv: list[str]) -> list[str]:
         if self.tool == ADDRESS:
@@ -99,7 +91,7 @@ class SanitizerRun:
         options += ["--target-processes", "application-only", *_TOOL_OPTIONS.get(self.tool, ())]
         return [str(self.sanitizers.compute), *options, *argv]
 
-    def policy(self, policy: SandboxPolicy) -> SandboxPolicy:
+    def policy(self, contestant: SandboxPolicy) -> SandboxPolicy:
         """A contestant's policy, widened for the tool."""
         added = {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
         needed = [self.sanitizers.compute.parent] if self.sanitizers.compute else []
@@ -108,11 +100,11 @@ class SanitizerRun:
             added = {"ASAN_OPTIONS": f"{_ASAN}:{form}", "UBSAN_OPTIONS": f"{_UBSAN}:{form}"}
             needed = list(self.sanitizers.preload)
         return replace(
-            policy,
+            contestant,
             nested=True,
-            environment={**policy.environment, **added},
-            memory_bytes=policy.memory_bytes * SANITIZER_MEMORY_FACTOR,
-            binds=(*policy.binds, *unseen_binds(needed, policy.binds)),
+            environment={**contestant.environment, **added},
+            memory_bytes=contestant.memory_bytes * policy.SANITIZER_MEMORY_FACTOR,
+            binds=(*contestant.binds, *unseen_binds(needed, contestant.binds)),
         )
 
     def report(self, output: str, source: str) -> dict[str, Any]:  # Any: JSON for the referee
@@ -120,7 +112,7 @@ class SanitizerRun:
         if self.tool == ADDRESS:
             report = read_address_sanitizer(output)
         else:
-            log = os.pread(self.log, MAX_LOG_BYTES, 0).decode("utf-8", "replace")
+            log = os.pread(self.log, policy.MAX_LOG_BYTES, 0).decode("utf-8", "replace")
             report = read_compute_sanitizer(log)
             if not log:
                 report = replace(report, why=f"the tool wrote nothing; printed was: {output[-300:].strip()}")
@@ -193,7 +185,7 @@ def assess_report(
         text = f"{tool}: {_describe(fault, code, sources)}{'' if mine else ' (not in code of the candidate)'}"
         findings.append({"status": status.value if status else "", "text": text})
     findings.sort(key=lambda finding: not finding["status"])
-    return {"complete": complete, "why": why, "findings": findings[:MAX_FAULT_FINDINGS]}
+    return {"complete": complete, "why": why, "findings": findings[: policy.MAX_FAULT_FINDINGS]}
 
 
 def _status(fault: Fault, code: CandidateCode) -> Status | None:
@@ -264,7 +256,7 @@ def _find_runtime(compiler: Path) -> tuple[Path, ...]:
                 [compiler, f"-print-file-name={name}"],
                 capture_output=True,
                 text=True,
-                timeout=FIND_RUNTIME_S,
+                timeout=policy.FIND_RUNTIME_S,
                 check=True,
                 stdin=subprocess.DEVNULL,
             )

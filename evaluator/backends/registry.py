@@ -46,11 +46,7 @@ BACKENDS: Final[Mapping[str, Backend]] = _Backends()
 
 
 def find_backend(name: str) -> Backend:
-    """Look a backend up by name.
-
-    Raises:
-        ConfigError: unknown name, with the known ones; or a plugin that cannot be loaded.
-    """
+    """Look a backend up by name; raises ConfigError where it is unknown or cannot be loaded."""
     try:
         return BACKENDS[name]
     except KeyError:
@@ -69,23 +65,14 @@ def guess_backend(source: str) -> str | None:
 
 
 def check_packages(name: str) -> None:
-    """Make sure that a backend's packages are installed here; imports none of them.
-
-    Raises:
-        ConfigError: unknown backend.
-        MachineError: a package is missing; the message says how to get it.
-    """
+    """Raise MachineError where a package of a backend is missing, and say how to get it; imports none."""
     for package in find_backend(name).requires:
         if find_spec(package.module) is None:
             raise MachineError(f"backend {name} needs the package {package.name}: pip install {package.name}")
 
 
 def export_backends(folder: Path) -> None:
-    """Write all backends into the `evaluator` folder of an image.
-
-    Raises:
-        ConfigError: a plugin cannot be loaded.
-    """
+    """Write all backends into an image's `evaluator` folder; raises ConfigError if one does not load."""
     rows = [backend.model_dump(mode="json") for backend in BACKENDS.values()]
     (folder / EXPORTED).write_text(json.dumps(rows), "utf-8")
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from kernelwright.evaluator.building import policy
 from kernelwright.evaluator.building.build_request import BuildRequest, InvalidRequest, parse_request
-from kernelwright.evaluator.schema.python_syntax import parse_python
+from kernelwright.evaluator.schema.python_syntax import tree_of
 
 _BUILDER: Final = "load_inline"
 _PLACES: Final = ("name", "cpp_sources", "cuda_sources")
@@ -31,11 +31,7 @@ class _Unpredictable(Exception):
 
 def predicted_builds(source: str) -> list[BuildRequest]:
     """Return the requests of `load_inline` calls with literal arguments, in the order of the text."""
-    try:
-        tree = parse_python(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return []
-    nodes = list(ast.walk(tree))
+    nodes = list(ast.walk(tree_of(source)))
     calls = (node for node in nodes if isinstance(node, ast.Call) and _name(node.func) == _BUILDER)
     literals, found = _Literals.of(nodes), []
     for call in islice(calls, policy.MAX_PREDICTED_BUILDS):

@@ -1,8 +1,8 @@
-"""Calling a model: prepared layouts, timed loops, and the copy of outputs into the referee's slots."""
+"""Calling a model: prepared layouts, timed loops, and the copy of outputs and state into slots."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -12,10 +12,10 @@ from torch import nn
 from kernelwright.evaluator.contestant.early_outputs import spoil
 from kernelwright.evaluator.contestant.output_aliasing import aliased_outputs, copy_aliased, lazy_outputs
 from kernelwright.evaluator.contestant.output_places import committed
-from kernelwright.evaluator.contestant.state import fitting_state
 from kernelwright.evaluator.devices import Block, Device, Stopwatch
 from kernelwright.evaluator.ipc.contestant_messages import Collected, LayOut, Run
 from kernelwright.evaluator.ipc.gradients import Backward
+from kernelwright.evaluator.ipc.model_state import named_state
 from kernelwright.evaluator.ipc.policy import MAX_LINE
 from kernelwright.evaluator.ipc.tensor_layout import Slot, exact_copy, view
 from kernelwright.evaluator.ipc.tensor_tree import (
@@ -227,7 +227,7 @@ def _committed(
 ) -> Called:
     """Commit to the places of outputs and state, on the stopwatch: whoever does less has no time to claim."""
     returned = _without_aliases(returned, lazy_outputs(returned))
-    state = fitting_state(model, layout.state)
+    state = _fitting_state(model, layout.state)
     places = committed(returned, layout.output_tree, state)
     timer.stop()
     return Called(timer.elapsed_ms(), returned, places, (calls, state))
@@ -281,6 +281,42 @@ def overwrite(returned: list[Any], layout: CallLayout, first: int) -> None:
             _store(flatten(value, numbers_as_tensors=True)[1], goals)
 
 
+def collect_state(model: object, places: Mapping[str, torch.Tensor]) -> Collected:
+    """Copy a model's buffers and parameters into their places; stop at the first that is not there."""
+    held = named_state(model)
+    for name, place in places.items():
+        tensor = _named(held, name, place.shape)
+        changed = f"calls of the reference change its buffer {name}, which is compared; the module has"
+        if tensor is None:
+            there = ", ".join(held) or "none at all"
+            return _complaint("state", f"{changed} none of that name; it has {there}")
+        if tensor.shape != place.shape:
+            shapes = f"{tuple(tensor.shape)} instead of {tuple(place.shape)}"
+            return _complaint("state", f"{changed} one of shape {shapes}")
+        place.copy_(tensor)
+    return _FINE
+
+
+def _fitting_state(model: object, places: Mapping[str, torch.Tensor]) -> list[torch.Tensor]:
+    """The state's tensors, as bytes that will be found in their places; empty where one is missing."""
+    if not places:
+        return []
+    held = named_state(model)
+    found = [(_named(held, name, place.shape), place) for name, place in places.items()]
+    return [tensor.to(place.dtype) for tensor, place in found if tensor is not None]
+
+
+def _named(held: Mapping[str, torch.Tensor], name: str, shape: torch.Size) -> torch.Tensor | None:
+    """The tensor of a name; else the only one of that shape whose name ends alike, in another submodule."""
+    if name in held:
+        return held[name]
+    end = name.rpartition(".")[2]
+    alike = [
+        tensor for own, tensor in held.items() if own.rpartition(".")[2] == end and tensor.shape == shape
+    ]
+    return alike[0] if len(alike) == 1 else None
+
+
 def _fits(value: Any, goal: torch.Tensor) -> bool:
     """Check that a value can be copied into a slot as it is."""
     return (
@@ -298,7 +334,7 @@ def _store(goals: list[torch.Tensor], leaves: list[torch.Tensor]) -> None:
         goal.copy_(leaf)
 
 
-def _complaint(kind: Literal["shape", "dtype"], text: str) -> Collected:
+def _complaint(kind: Literal["shape", "dtype", "state"], text: str) -> Collected:
     return Collected(kind=kind, complaint=text[:MAX_LINE])
 
 

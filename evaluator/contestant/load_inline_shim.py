@@ -10,6 +10,7 @@ import functools
 import importlib.abc
 import importlib.util
 import inspect
+import json
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
@@ -63,7 +64,9 @@ def _replacement(
             raise RuntimeError(
                 f"Error building extension '{call['name']}': only CPU and CUDA libraries are built here"
             )
-        request = _encodable(translate(call))
+        # Lone surrogates are replaced: they can be neither sent nor compiled.
+        text = json.dumps(translate(call), ensure_ascii=False).encode("utf-8", "replace")
+        request = json.loads(text)
         try:
             return _build_and_import(request, request_build)
         except (ImportError, OSError) as error:
@@ -80,17 +83,6 @@ def _build_and_import(request: dict[str, Any], request_build: SendRequest) -> Mo
     if not reply.ok:
         raise RuntimeError(f"Error building extension '{request['name']}': {reply.log[: policy.LOG_TAIL]}")
     return _import(reply.path, reply.module_name, request["is_python_module"])
-
-
-def _encodable(value: Any) -> Any:  # Any: nested JSON
-    """The same with lone surrogates replaced: they can be neither sent nor compiled."""
-    if isinstance(value, str):
-        return value.encode("utf-8", "replace").decode()
-    if isinstance(value, list):
-        return [_encodable(item) for item in value]
-    if isinstance(value, dict):
-        return {_encodable(key): _encodable(item) for key, item in value.items()}
-    return value
 
 
 def _import(path: str, module_name: str, is_python_module: bool) -> ModuleType | str:

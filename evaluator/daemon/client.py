@@ -13,7 +13,7 @@ from pathlib import Path
 from kernelwright.evaluator.daemon import messages as wire
 from kernelwright.evaluator.daemon.endpoint import DaemonGone, Endpoint
 from kernelwright.evaluator.daemon.policy import CHECK_S, LOG_TAIL, START_S, STOP_S
-from kernelwright.evaluator.driver.stage_timer import OnStage
+from kernelwright.evaluator.driver.evaluation_job import OnStage
 from kernelwright.evaluator.evaluator import default_cache, evaluate
 from kernelwright.evaluator.sandbox import strongest
 from kernelwright.evaluator.sandbox.process.cleanup import start_time

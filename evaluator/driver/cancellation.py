@@ -23,12 +23,13 @@ class CancelToken:
         """True once the evaluation is to end."""
         return self._is_set
 
-    def set(self) -> None:
-        """Kill the referee, so that `evaluate` raises `Cancelled`; a build or a wait for a device ends first.
+    def check(self) -> None:
+        """Raise `Cancelled` once the evaluation is to end."""
+        if self._is_set:
+            raise Cancelled("the evaluation was stopped; nothing is scored")
 
-        Raises:
-            MachineError: the referee cannot be killed.
-        """
+    def set(self) -> None:
+        """Kill the referee: `evaluate` raises Cancelled, after a build or a wait. May raise MachineError."""
         with self._guard:
             self._is_set = True
             if self._referee is not None:
@@ -36,11 +37,7 @@ class CancelToken:
 
     @contextmanager
     def reaching(self, referee: SandboxedProcess) -> Iterator[None]:
-        """Let the switch kill this referee while the block lasts.
-
-        Raises:
-            Cancelled: the token is set, even where something else went wrong because of it.
-        """
+        """Let the switch kill this referee meanwhile; raises Cancelled once set, whatever went wrong."""
         with self._guard:
             if not self._is_set:
                 self._referee = referee
@@ -54,5 +51,4 @@ class CancelToken:
             # Waits for a kill under way, so that a killed referee is never taken for a live one.
             with self._guard:
                 self._referee = None
-        if self._is_set:
-            raise Cancelled("the evaluation was stopped; nothing is scored")
+        self.check()

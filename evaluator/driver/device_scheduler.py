@@ -10,15 +10,10 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TypeVar
 
+from kernelwright.evaluator.driver import policy
 from kernelwright.evaluator.driver.cancellation import CancelToken
-from kernelwright.evaluator.driver.policy import (
-    CANCEL_CHECK_S,
-    OTHERS_POLL_S,
-    OTHERS_SHARE,
-    OTHERS_WAIT_S,
-)
 from kernelwright.evaluator.host.hardware import memory_in_use
-from kernelwright.evaluator.schema.errors import Cancelled, DeviceFull
+from kernelwright.evaluator.schema.errors import DeviceFull
 
 T = TypeVar("T")
 
@@ -45,11 +40,7 @@ class DeviceScheduler:
         """Evaluations that fit at once, as far as is known."""
 
     def enter(self, devices: Iterable[str], *, warm: Callable[[str], bool], stop: CancelToken) -> str:
-        """The least busy device, a warm one if it can be; counted as busier until `leave`.
-
-        Raises:
-            Cancelled: `stop` was set.
-        """
+        """The least busy device, a warm one if possible, until `leave`; raises Cancelled by `stop`."""
         with self._changed:
             device = min(devices, key=lambda one: (self._claims[one] > 0, self._busy(one), not warm(one)))
             while self._outside[device] or not self._admits(device):
@@ -71,11 +62,7 @@ class DeviceScheduler:
 
     @contextmanager
     def alone(self, device: str, stop: CancelToken) -> Iterator[None]:
-        """Be the only one on a device, once all others have left it; one at a time.
-
-        Raises:
-            Cancelled: `stop` was set while it waited.
-        """
+        """Be alone on a device, once all others have left it; raises Cancelled by `stop`."""
         with self._changed:
             self._claims[device] += 1
         try:
@@ -164,11 +151,11 @@ class DeviceScheduler:
     def _others_gave_back(self, device: str, stop: CancelToken) -> bool:
         """Wait while other programs hold a device's memory; False where none do, or none gave any back."""
         used = memory_in_use(device)
-        until = time.monotonic() + OTHERS_WAIT_S
-        while used >= OTHERS_SHARE and time.monotonic() < until:
+        until = time.monotonic() + policy.OTHERS_WAIT_S
+        while used >= policy.OTHERS_SHARE and time.monotonic() < until:
             with self._changed:
-                self._pause(stop, OTHERS_POLL_S)
-            if memory_in_use(device) <= max(OTHERS_SHARE, used / 2):
+                self._pause(stop, policy.OTHERS_POLL_S)
+            if memory_in_use(device) <= max(policy.OTHERS_SHARE, used / 2):
                 return True
         return False
 
@@ -179,7 +166,6 @@ class DeviceScheduler:
         """Evaluations on a device, and those that wait for its memory."""
         return self._inside[device] + self._outside[device]
 
-    def _pause(self, stop: CancelToken, seconds: float = CANCEL_CHECK_S) -> None:
+    def _pause(self, stop: CancelToken, seconds: float = policy.CANCEL_CHECK_S) -> None:
         self._changed.wait(seconds)
-        if stop.is_set:
-            raise Cancelled("the evaluation was stopped; nothing is scored")
+        stop.check()

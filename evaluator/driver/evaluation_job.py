@@ -1,4 +1,4 @@
-"""The state of one candidate's evaluation in the driver."""
+"""The state of one candidate's evaluation in the driver, and the wall time of its stages."""
 
 from __future__ import annotations
 
@@ -9,14 +9,48 @@ from dataclasses import dataclass, field
 from kernelwright.evaluator.building.builds_ahead import BuildsAhead
 from kernelwright.evaluator.driver.cancellation import CancelToken
 from kernelwright.evaluator.driver.policy import MOST_FAILED_BUILDS, OUTPUT_TAIL
+from kernelwright.evaluator.host import trace
 from kernelwright.evaluator.schema.evaluation import Build, Stage
+
+OnStage = Callable[[Stage], None]
+
+
+class StageTimer:
+    """Announces stages and adds up the wall time spent in each."""
+
+    def __init__(self, on_stage: OnStage | None) -> None:
+        self._on_stage = on_stage
+        self._seconds: dict[str, float] = {}
+        self._current: Stage | None = None
+        self._since = time.monotonic()
+        self._track = trace.new_track("evaluation")
+
+    def enter(self, stage: Stage) -> None:
+        """Announce the stage before it is entered."""
+        self._settle()
+        self._current = stage
+        if self._on_stage is not None:
+            self._on_stage(stage)
+
+    def seconds(self) -> dict[str, float]:
+        """Seconds per stage so far."""
+        self._settle()
+        return {name: round(value, 4) for name, value in self._seconds.items()}
+
+    def _settle(self) -> None:
+        now = time.monotonic()
+        if self._current is not None:
+            spent = self._seconds.get(self._current.value, 0.0) + now - self._since
+            self._seconds[self._current.value] = spent
+            trace.record(self._track, self._current.value, self._since)
+        self._since = now
 
 
 @dataclass(slots=True)
 class EvaluationJob:
     """One candidate's evaluation as the driver sees it."""
 
-    on_stage: Callable[[Stage], None]
+    on_stage: OnStage = lambda stage: None
     source: str = ""
     deadline: float = float("inf")
     """`time.monotonic()` after which the candidate is ended."""

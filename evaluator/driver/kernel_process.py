@@ -18,20 +18,15 @@ class KernelProcess:
     """A contestant that somebody other than a referee commands; it is bounded and isolated alike."""
 
     def __init__(self, resources: EvaluatorResources, config: EvaluationConfig, device: str) -> None:
-        """Start it on a device.
-
-        Raises:
-            MachineError: the sandbox could not be started.
-        """
+        """Start it on a device; raises MachineError where the sandbox cannot be started."""
         count = threads(config.threads)
         self.device = device
         """Such as `cuda:0`."""
         self._lock = DeviceLock(device)
         self._builds = BuildBroker(resources.builder, device, self._lock, config.limits.build_s)
-        self._job = EvaluationJob(on_stage=lambda stage: None)
-        launched = resources.process_launcher(config, device, count).start("candidate")
-        self._worker = launched.process
-        self.channel = Channel(launched.end)
+        self._job = EvaluationJob()
+        self._worker = resources.process_launcher(config, device, count).start("candidate")
+        self.channel = Channel(self._worker.channel_end)
         kind = device.partition(":")[0]
         self.setup = Setup(device=kind, threads=count, math=config.math.value)
         """Its first message."""

@@ -10,7 +10,6 @@ from pathlib import Path
 from kernelwright.evaluator.host.files import write_whole
 from kernelwright.evaluator.ipc.channel import JsonObject
 from kernelwright.evaluator.ipc.driver_requests import VERSIONED, Facts, Recall, Remember
-from kernelwright.evaluator.ipc.messages import Done
 from kernelwright.evaluator.schema.record import sha256_text
 
 _VERSION = 2
@@ -59,10 +58,9 @@ class FactMemory:
         """Look facts up."""
         return Facts(facts=self._store.recall(self._key(request.about)))
 
-    def remember(self, request: Remember) -> Done:
+    def remember(self, request: Remember) -> None:
         """Keep facts."""
         self._store.remember(self._key(request.about), request.facts)
-        return Done()
 
     def _key(self, about: str) -> str:
         return f"{self._device_key}:{about}" if about else self._problem_key

@@ -15,15 +15,10 @@ from kernelwright.evaluator.driver.processes.referee_process import RefereeProce
 from kernelwright.evaluator.driver.referee_client import EvaluatorResources
 from kernelwright.evaluator.host.device_lock import DeviceLock
 from kernelwright.evaluator.host.hardware import cpu_name, threads
+from kernelwright.evaluator.ipc import referee_messages as wire
 from kernelwright.evaluator.ipc.channel import ChannelClosed, ChannelGarbled, ChannelTimeout, JsonObject
 from kernelwright.evaluator.ipc.driver_requests import Begin, Recall, Remember
-from kernelwright.evaluator.ipc.messages import Dispatcher, Done
-from kernelwright.evaluator.ipc.referee_messages import (
-    ChildEnded,
-    DescribeProblem,
-    InspectProblem,
-    ProblemFound,
-)
+from kernelwright.evaluator.ipc.messages import Dispatcher
 from kernelwright.evaluator.sandbox import ExitReport, signal_name
 from kernelwright.evaluator.schema.config import EvaluationConfig
 from kernelwright.evaluator.schema.errors import EvaluatorError
@@ -60,13 +55,8 @@ class ProblemInspector:
         self._process = RefereeProcess(resources.launcher, resources.image, bounds)
 
     def vet(self, problem: Problem, config: EvaluationConfig) -> ProblemReport:
-        """Look for flaws in a problem; those found mark every later score of it on this machine.
-
-        Raises:
-            ConfigError: the problem has no shapes of that name.
-            EvaluatorError: the evaluator or the machine failed.
-        """
-        request = InspectProblem(
+        """Look for flaws, which mark later scores of the problem; raises as `Evaluator.inspect` does."""
+        request = wire.InspectProblem(
             problem=problem.id,
             source=problem.source,
             overrides=problem.overrides(config.shapes),
@@ -98,13 +88,8 @@ class ProblemInspector:
         return report
 
     def describe(self, problem: Problem, config: EvaluationConfig) -> ProblemSignature:
-        """Find a problem's inputs and outputs without running it; what it hides is left out.
-
-        Raises:
-            ConfigError: the problem has no shapes of that name.
-            EvaluatorError: the evaluator or the machine failed.
-        """
-        request = DescribeProblem(
+        """Find inputs and outputs without running the problem, as far as it shows them; raises likewise."""
+        request = wire.DescribeProblem(
             problem=problem.id,
             source=problem.source,
             overrides=problem.overrides(config.shapes),
@@ -126,11 +111,10 @@ class ProblemInspector:
         self._process.close()
         self._lock.close()
 
-    def _begin(self, request: Begin) -> Done:
+    def _begin(self, request: Begin) -> None:
         self._begun = True
-        return Done()
 
-    def _ask(self, request: InspectProblem | DescribeProblem, deadline: float) -> JsonObject:
+    def _ask(self, request: wire.InspectProblem | wire.DescribeProblem, deadline: float) -> JsonObject:
         """Have the child look at one problem; how the child or the process ended is an answer too."""
         self._begun = self.usable = False
         try:
@@ -145,15 +129,15 @@ class ProblemInspector:
         self.usable = True
         return found
 
-    def _converse(self, request: InspectProblem | DescribeProblem, deadline: float) -> JsonObject:
+    def _converse(self, request: wire.InspectProblem | wire.DescribeProblem, deadline: float) -> JsonObject:
         def wait_s() -> float:
             return max(0.0, deadline - time.monotonic())
 
-        answer: ProblemFound | ChildEnded
+        answer: wire.ProblemFound | wire.ChildEnded
         answer = self._process.converse(request, self._dispatcher, wait_s=wait_s)
-        if isinstance(answer, ChildEnded):
+        if isinstance(answer, wire.ChildEnded):
             return self._of_child(answer.code)
-        self._process.answer((ChildEnded,), self._dispatcher, wait_s=wait_s)
+        self._process.answer((wire.ChildEnded,), self._dispatcher, wait_s=wait_s)
         return answer.found
 
     def _of_child(self, code: int) -> JsonObject:

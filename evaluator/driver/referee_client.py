@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import platform
-import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
-from kernelwright.evaluator.analysis.sanitizers import Sanitizers, find_sanitizers
 from kernelwright.evaluator.backends.registry import find_backend
 from kernelwright.evaluator.building.builder import Builder
 from kernelwright.evaluator.driver.build_broker import BuildBroker
@@ -26,15 +24,9 @@ from kernelwright.evaluator.host import trace
 from kernelwright.evaluator.host.device_lock import DeviceLock
 from kernelwright.evaluator.host.hardware import cpu_name, gpu_of, threads, wait_policy
 from kernelwright.evaluator.ipc import driver_requests as wire
+from kernelwright.evaluator.ipc import referee_messages
 from kernelwright.evaluator.ipc.channel import ChannelClosed, ChannelError
-from kernelwright.evaluator.ipc.messages import Dispatcher, Done, Message, Request
-from kernelwright.evaluator.ipc.referee_messages import (
-    CandidateEvaluated,
-    EvaluateCandidate,
-    Open,
-    SanitizeCandidate,
-    Sanitized,
-)
+from kernelwright.evaluator.ipc.messages import Dispatcher, Message, Request
 from kernelwright.evaluator.sandbox import Launcher, SandboxedProcess
 from kernelwright.evaluator.schema.candidate import Candidate
 from kernelwright.evaluator.schema.config import EvaluationConfig, Passes
@@ -44,7 +36,7 @@ from kernelwright.evaluator.schema.problem import Problem
 
 A = TypeVar("A", bound=Message)
 _TRACED_FACTS = ("id", "role", "tool", "stage", "exclusive", "count")
-Handlers = Mapping[type[Request[Any]], Callable[[Any], Served]]
+Handlers = Mapping[type[Request[Any]], Callable[[Any], Served | None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,102 +51,43 @@ class EvaluatorResources:
 
     def process_launcher(self, config: EvaluationConfig, device: str, threads: int) -> ProcessLauncher:
         """Make the launcher of a device's contestants."""
-        return ProcessLauncher(
-            launcher=self.launcher,
-            image=self.image,
-            config=config,
-            device=device,
-            threads=threads,
-            sanitizers=partial(self.sanitizers, device),
-        )
-
-    def sanitizers(self, device: str) -> Sanitizers:
-        """The sanitizers for candidates of a device."""
-        return find_sanitizers(self.builder.toolchain.cxx.path if device == "cpu" else None)
+        return ProcessLauncher(self.launcher, self.image, self.builder, config, device, threads)
 
 
-@dataclass(frozen=True, slots=True)
-class RequestHandlers:
-    """Serves one referee's requests during one evaluation."""
+def request_handlers(job: EvaluationJob, workers: WorkerService, memory: FactMemory) -> Handlers:
+    """The handler of each kind of a referee's requests during one evaluation."""
+    return {
+        wire.Start: partial(workers.start, job=job),
+        wire.Kill: partial(workers.kill, job=job),
+        wire.ReadReport: partial(workers.report, job=job),
+        wire.BuildLibrary: partial(workers.build, job=job),
+        wire.Hold: partial(workers.hold, job=job),
+        wire.HoldForTools: partial(workers.hold_for_tools, job=job),
+        wire.EnterStage: partial(_enter_stage, job=job),
+        wire.Release: workers.release,
+        wire.Expect: workers.expect,
+        wire.Freeze: workers.freeze,
+        wire.Thaw: workers.thaw,
+        wire.Peek: workers.peek,
+        wire.OpenMemory: workers.open_memory,
+        wire.OpenFreezer: workers.open_freezer,
+        wire.FindPauses: workers.paused,
+        wire.FindSymbols: workers.symbols,
+        wire.FindSanitizers: workers.missing_sanitizers,
+        wire.FindCounters: workers.missing_counters,
+        wire.Recall: memory.recall,
+        wire.Remember: memory.remember,
+    }
 
-    job: EvaluationJob
-    workers: WorkerService
-    builds: BuildBroker
-    lock: DeviceLock
-    memory: FactMemory
-    track: str
-    """Where a trace shows the requests."""
 
-    def table(self) -> Handlers:
-        """The handler of each kind of request."""
-        workers, job = self.workers, self.job
-        return {
-            wire.Start: partial(workers.start, job=job),
-            wire.Kill: partial(workers.kill, job=job),
-            wire.ReadReport: partial(workers.report, job=job),
-            wire.Expect: workers.expect,
-            wire.Freeze: workers.freeze,
-            wire.Thaw: workers.thaw,
-            wire.Peek: workers.peek,
-            wire.OpenMemory: workers.open_memory,
-            wire.OpenFreezer: workers.open_freezer,
-            wire.FindPauses: workers.paused,
-            wire.FindSymbols: workers.symbols,
-            wire.FindSanitizers: workers.missing_sanitizers,
-            wire.FindCounters: workers.missing_counters,
-            wire.BuildLibrary: self._build,
-            wire.EnterStage: self._enter_stage,
-            wire.Hold: self._hold,
-            wire.HoldForTools: self._hold_for_tools,
-            wire.Release: self._release,
-            wire.Recall: self.memory.recall,
-            wire.Remember: self.memory.remember,
-        }
+def _enter_stage(request: wire.EnterStage, *, job: EvaluationJob) -> None:
+    job.enter(Stage(request.stage))
 
-    def traced(self) -> Handlers:
-        """The same, each request shown in a trace."""
-        return {kind: partial(self._trace, handler) for kind, handler in self.table().items()}
 
-    def _trace(self, handler: Callable[[Any], Served], request: Request[Any]) -> Served:
-        facts = {name: value for name, value in vars(request).items() if name in _TRACED_FACTS}
-        with trace.span(self.track, request.op, **facts):
-            return handler(request)
-
-    def enforce_deadline(self) -> None:
-        """End a candidate that has used up its evaluation's time, whatever it is doing."""
-        if self.job.has_run_out():
-            self.workers.end_candidates()
-
-    def _build(self, request: wire.BuildLibrary) -> wire.BuildFinished:
-        return self.builds.build(request, self.workers.worker(request.id), self.job)
-
-    def _enter_stage(self, request: wire.EnterStage) -> Done:
-        self.job.enter(Stage(request.stage))
-        return Done()
-
-    def _hold(self, request: wire.Hold) -> wire.DeviceHeld:
-        asked = time.monotonic()
-        if request.anew and not self.lock.is_preemptible:
-            self.lock.release()
-        if request.exclusive:
-            self.lock.hold_alone()
-        else:
-            self.lock.share()
-        waited_s = time.monotonic() - asked
-        self.job.extend(waited_s)
-        return wire.DeviceHeld(waited_s=waited_s)
-
-    def _hold_for_tools(self, request: wire.HoldForTools) -> wire.DeviceHeld:
-        asked, paused_s = time.monotonic(), self.workers.pauses.paused_s
-        self.lock.hold_for_tools()
-        # Pauses meanwhile are allowed for by themselves.
-        waited_s = max(0.0, time.monotonic() - asked - (self.workers.pauses.paused_s - paused_s))
-        self.job.extend(waited_s)
-        return wire.DeviceHeld(waited_s=waited_s)
-
-    def _release(self, request: wire.Release) -> Done:
-        self.lock.release()
-        return Done()
+def _traced(track: str, handler: Callable[[Any], Served | None], request: Request[Any]) -> Served | None:
+    facts = {name: value for name, value in vars(request).items() if name in _TRACED_FACTS}
+    with trace.span(track, request.op, **facts):
+        return handler(request)
 
 
 class RefereeClient:
@@ -170,11 +103,7 @@ class RefereeClient:
     ) -> None:
         """Start a referee and let it prepare the problem, for this job first.
 
-        Raises:
-            Cancelled: the job's `stop` was set meanwhile.
-            DeviceFull: the problem does not fit into what is free of the device's memory.
-            ProblemError: the problem does not run here.
-            EvaluatorError: the referee failed.
+        Raises Cancelled if the job's `stop` is set, and else what `RefereeProcess.converse` raises.
         """
         self._config = config
         self.device = device
@@ -189,8 +118,8 @@ class RefereeClient:
         self._track = trace.new_track(f"referee of {problem.id}")
         launcher = resources.process_launcher(config, device, self._threads)
         self._pool = resources.warm_pools.of(launcher)
-        self._workers = WorkerService(launcher, self._pool, self._lock, pauses)
-        self._builds = BuildBroker(resources.builder, device, self._lock, config.limits.build_s)
+        builds = BuildBroker(resources.builder, device, self._lock, config.limits.build_s)
+        self._workers = WorkerService(launcher, self._pool, self._lock, pauses, builds)
         try:
             if device == "cpu":
                 self._lock.share()  # importing torch takes a core
@@ -210,10 +139,8 @@ class RefereeClient:
         key = _policy_key(problem, config, device, self._threads)
         self._memory = FactMemory(resources.measurements, device, self._threads, problem_key=key)
         try:
-            self.facts = self._converse(
-                _opening(problem, config, device, self._threads, others_evicted=job.others_evicted),
-                EvaluationJob(on_stage=lambda stage: None, stop=job.stop),
-            )
+            opening = _opening(problem, config, device, self._threads, others_evicted=job.others_evicted)
+            self.facts = self._converse(opening, EvaluationJob(stop=job.stop))
         except BaseException:
             self.close()
             raise
@@ -222,17 +149,13 @@ class RefereeClient:
         key += f":{self.facts.torch}:{self.facts.device_name}"
         self._memory = FactMemory(resources.measurements, device, self._threads, problem_key=key)
 
-    def evaluate(self, candidate: Candidate, job: EvaluationJob) -> CandidateEvaluated:
-        """Have one candidate evaluated; returns the referee's answer.
-
-        Raises:
-            ProblemError, MachineError, EvaluatorError: nothing can be said about the candidate.
-        """
+    def evaluate(self, candidate: Candidate, job: EvaluationJob) -> referee_messages.CandidateEvaluated:
+        """Have one candidate evaluated; raises EvaluatorError where nothing can be said about it."""
         job.begin(candidate.source, self._config.limits.total_s)
         compiles = find_backend(candidate.backend).compiles_when_called
         compile_s = self._config.limits.compile_s if compiles else 0.0
         before_s = self._lock.alone_s
-        request = EvaluateCandidate(
+        request = referee_messages.EvaluateCandidate(
             source=candidate.source, compile_s=compile_s, others_evicted=job.others_evicted
         )
         answer = self._converse(request, job)
@@ -240,10 +163,10 @@ class RefereeClient:
         self._pool.replenish()
         return answer
 
-    def sanitize(self, candidate: Candidate, job: EvaluationJob) -> Sanitized:
+    def sanitize(self, candidate: Candidate, job: EvaluationJob) -> referee_messages.Sanitized:
         """Have the sanitizers run on one candidate, and nothing else; raises what `evaluate` raises."""
         job.begin(candidate.source, float("inf"))
-        return self._converse(SanitizeCandidate(source=candidate.source), job)
+        return self._converse(referee_messages.SanitizeCandidate(source=candidate.source), job)
 
     def environment(self, state: dict[str, str]) -> Environment:
         """Machine and software of its evaluations; `state` is the device's before and after."""
@@ -279,8 +202,14 @@ class RefereeClient:
     def _converse(self, request: Request[A], job: EvaluationJob) -> A:
         """Serve the referee's requests until it answers; raises what `evaluate` raises."""
         self._job = job
-        handlers = RequestHandlers(job, self._workers, self._builds, self._lock, self._memory, self._track)
-        dispatcher = Dispatcher(handlers.traced(), before=handlers.enforce_deadline)
+        handlers = request_handlers(job, self._workers, self._memory)
+        traced = {kind: partial(_traced, self._track, handler) for kind, handler in handlers.items()}
+
+        def enforce_deadline() -> None:
+            if job.has_run_out():  # whatever the candidate is doing
+                self._workers.end_candidates()
+
+        dispatcher: Dispatcher[Served] = Dispatcher(traced, before=enforce_deadline)
         # An honest referee is silent no longer than this, and a candidate's deadline is enforced before.
         silence_s = OPEN_S + self._config.limits.total_s
         with job.stop.reaching(self._process.sandboxed):
@@ -301,8 +230,8 @@ class RefereeClient:
 
 def _opening(
     problem: Problem, config: EvaluationConfig, device: str, threads: int, *, others_evicted: bool
-) -> Open:
-    return Open(
+) -> referee_messages.Open:
+    return referee_messages.Open(
         problem=problem.id,
         source=problem.source,
         overrides=problem.overrides(config.shapes),

@@ -5,12 +5,12 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from kernelwright.evaluator.driver.cancellation import CancelToken
 from kernelwright.evaluator.driver.policy import CANCEL_CHECK_S, OPENING_S
 from kernelwright.evaluator.driver.referee_client import RefereeClient
-from kernelwright.evaluator.schema.errors import Cancelled
 
 
 @dataclass(slots=True)
@@ -52,16 +52,14 @@ class RefereePool:
     def take(self, key: str, device: str, stop: CancelToken) -> RefereeClient | None:
         """One that waits under a key, or will soon; None to open another. `keep` or `lose` has to follow.
 
-        Raises:
-            Cancelled: `stop` was set while it waited.
+        Raises Cancelled where `stop` is set while it waits.
         """
         price_s = OPENING_S[device.partition(":")[0]]
         with self._changed:
             while self._waits(problem := self._problems.setdefault(key, _Problem()), price_s):
                 began = time.monotonic()
                 self._changed.wait(CANCEL_CHECK_S)
-                if stop.is_set:
-                    raise Cancelled("the evaluation was stopped; nothing is scored")
+                stop.check()
                 if not problem.opening:  # before its first evaluation ends, nobody knows how long waiting is
                     problem.waited_s += time.monotonic() - began
             problem.at_work += 1
@@ -95,17 +93,13 @@ class RefereePool:
             self._left(key, opened=opened)
             self._tidy()
 
-    def devices(self) -> set[str]:
-        """Devices that idle referees hold memory of."""
+    def dismiss(self, is_meant: Callable[[str], bool]) -> bool:
+        """End those of some devices, for the memory they hold there; return whether there were any."""
+        ended: list[RefereeClient] = []
         with self._changed:
-            return {one.device for each in self._problems.values() for one in each.idle}
-
-    def dismiss(self, device: str) -> bool:
-        """End those of a device, for the memory they hold there; whether there were any."""
-        with self._changed:
-            ended = [one for each in self._problems.values() for one in each.idle if one.device == device]
             for each in self._problems.values():
-                each.idle = [one for one in each.idle if one.device != device]
+                ended += [one for one in each.idle if is_meant(one.device)]
+                each.idle = [one for one in each.idle if not is_meant(one.device)]
             self._tidy()
         for referee in ended:
             referee.close()
@@ -115,8 +109,7 @@ class RefereePool:
         """End all, and those that come back later."""
         with self._changed:
             self._closed = True
-        for device in self.devices():
-            self.dismiss(device)
+        self.dismiss(lambda device: True)
 
     def _left(self, key: str, *, opened: bool) -> _Problem:
         """The problem of one that is at work no more."""

@@ -88,7 +88,7 @@ class Request(Message, Generic[A_co]):
 
 
 class Done(Message):
-    """The request was carried out; there is nothing else to say."""
+    """The request was carried out; there is nothing else to say, so that its handler returns None."""
 
 
 def decode(received: JsonObject, *kinds: type[M]) -> M:
@@ -127,7 +127,7 @@ class Dispatcher(Generic[R]):
     # Any: a handler takes its own kind of request, which no type of a mapping can say; a test checks it.
     def __init__(
         self,
-        handlers: Mapping[type[Request[Any]], Callable[[Any], R]],
+        handlers: Mapping[type[Request[Any]], Callable[[Any], R | None]],
         *,
         before: Callable[[], None] = lambda: None,
     ) -> None:
@@ -139,14 +139,18 @@ class Dispatcher(Generic[R]):
         """Tell requests from answers."""
         return str(received.get("op")) in self._handlers
 
-    def handle(self, received: JsonObject) -> R:
-        """Decode a request and return what its handler returns; raises ChannelGarbled for an unknown one."""
+    def handle(self, received: JsonObject) -> R | Done:
+        """Decode a request and return what its handler returns, or `Done` where that is None.
+
+        Raises ChannelGarbled for an unknown one.
+        """
         if not self.knows(received):
             raise ChannelGarbled(f"no known request: {str(received)[:200]}")
         kind, handler = self._handlers[str(received["op"])]
         request = decode(received, kind)
         self._before()
-        return handler(request)
+        answer = handler(request)
+        return Done() if answer is None else answer
 
 
 @cache

@@ -44,11 +44,7 @@ def plugins(group: str) -> dict[str, EntryPoint]:
 
 
 def load_plugin(group: str, name: str) -> object:
-    """Load the object an entry names.
-
-    Raises:
-        ConfigError: no such entry, or importing it failed.
-    """
+    """Load the object an entry names; raises ConfigError where there is none, or importing it failed."""
     known = plugins(group)
     if name not in known:
         raise ConfigError(f"unknown {_SINGULAR[group]} {name!r}; known: {', '.join(known)}")

@@ -42,16 +42,8 @@ class Problem(Record):
     def sha(self) -> str:
         return sha256_text(self.source)
 
-    @property
-    def name(self) -> str:
-        return self.id.rpartition("/")[2]
-
     def overrides(self, shapes: str | None) -> dict[str, JsonValue]:
-        """Constants to set for a shape name; empty for None.
-
-        Raises:
-            ConfigError: the problem has no such shape name.
-        """
+        """Constants to set for a shape name, none for None; raises ConfigError for an unknown name."""
         if shapes is None:
             return {}
         if shapes not in self.shapes:
@@ -61,11 +53,7 @@ class Problem(Record):
 
 
 def read_problem(path: Path) -> Problem:
-    """Read and check one file.
-
-    Raises:
-        ProblemError: missing, unreadable, not Python, or without the names the contract asks for.
-    """
+    """Read and check one file; raises ProblemError where it is unreadable, and as `problem_from_source`."""
     try:
         if path.stat().st_size > MAX_PROBLEM_BYTES:
             raise ProblemError(f"{path}: larger than {MAX_PROBLEM_BYTES} bytes; not a problem file")
@@ -82,11 +70,7 @@ def _id(path: Path) -> str:
 
 
 def problem_from_source(source: str, problem_id: str) -> Problem:
-    """Check a problem's text.
-
-    Raises:
-        ProblemError: not Python, or without the names the contract asks for.
-    """
+    """Check a problem's text; raises ProblemError where it is no Python, or lacks the contract's names."""
     try:
         tree = parse_python(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
@@ -106,11 +90,7 @@ def problem_from_source(source: str, problem_id: str) -> Problem:
 
 
 def find_problems(paths: Iterable[Path]) -> list[Path]:
-    """Problem files named by files and folders, sorted; folders are searched below.
-
-    Raises:
-        ProblemError: a path does not exist, or a folder holds no problem file.
-    """
+    """Problem files that files and folders name, sorted; raises ProblemError for a path that names none."""
     found: list[Path] = []
     for path in paths:
         if path.is_file():

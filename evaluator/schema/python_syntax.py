@@ -14,12 +14,16 @@ _LOCK: Final = threading.Lock()
 `SystemError: AST constructor recursion depth mismatch` (python/cpython#106905)."""
 
 
-def parse_python(source: str) -> ast.Module:
-    """Parse a module.
+def tree_of(source: str) -> ast.Module:
+    """Parse a module for what is advice only: the tree is empty where it is no Python."""
+    try:
+        return parse_python(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ast.Module(body=[], type_ignores=[])
 
-    Raises:
-        SyntaxError, ValueError, RecursionError, MemoryError: as `ast.parse` does.
-    """
+
+def parse_python(source: str) -> ast.Module:
+    """Parse a module; raises SyntaxError, ValueError, RecursionError or MemoryError as `ast.parse` does."""
     with _LOCK:
         for _ in range(PARSE_TRIES - 1):
             with contextlib.suppress(SystemError):

@@ -6,9 +6,6 @@ import hashlib
 from functools import cache
 from importlib import metadata
 from pathlib import Path
-from typing import Any
-
-from kernelwright.evaluator.schema.policy import SCORING_RULES
 
 
 def distribution_version(name: str = "kernelwright") -> str:
@@ -17,15 +14,6 @@ def distribution_version(name: str = "kernelwright") -> str:
         return metadata.version(name)
     except metadata.PackageNotFoundError:
         return "unknown"
-
-
-def identity() -> dict[str, Any]:  # Any: fields of an Evaluation, validated by its constructor
-    """The fields of a record that say who evaluated, and by which rules."""
-    return {
-        "evaluator_version": distribution_version(),
-        "evaluator_sha": source_sha(),
-        "scoring_rules": SCORING_RULES,
-    }
 
 
 @cache

@@ -49,7 +49,7 @@ def module_constants(problem: Problem) -> dict[str, Any]:
 
 
 def test_there_are_at_least_120_problems_with_unique_names():
-    names = [problem.name for problem in PROBLEMS]
+    names = [problem.id.rpartition("/")[2] for problem in PROBLEMS]
     assert len(set(names)) == len(names) >= 120
 
 

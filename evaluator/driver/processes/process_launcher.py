@@ -5,12 +5,16 @@ from __future__ import annotations
 import itertools
 import shutil
 import socket
-from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 from kernelwright.evaluator.analysis.ncu import COUNTERS, NcuRun
-from kernelwright.evaluator.analysis.sanitizers import SanitizerRun, Sanitizers, find_cuda_tool
+from kernelwright.evaluator.analysis.sanitizers import (
+    SanitizerRun,
+    Sanitizers,
+    find_cuda_tool,
+    find_sanitizers,
+)
+from kernelwright.evaluator.building.builder import Builder
 from kernelwright.evaluator.driver.built_libraries import BuiltLibraries
 from kernelwright.evaluator.driver.policy import START_S
 from kernelwright.evaluator.driver.processes.pausable_processes import PausableProcesses, can_pause_on
@@ -32,41 +36,28 @@ ToolWrapper = SanitizerRun | NcuRun
 
 @dataclass(slots=True)
 class WorkerHandle:
-    """A contestant or baseline, as the driver knows it."""
+    """A contestant or baseline, as the driver knows it; at first it waits for a message."""
 
     number: int
     sandboxed: SandboxedProcess
-    libraries: Path
+    channel_end: socket.socket
+    """Our end of its channel, until it is handed over."""
     role: str
     watch: ToolWrapper | None
     supply: BuiltLibraries
+    is_set_up: bool = False
+    """True once it has opened its device."""
 
     def end(self) -> ExitReport:
         """Kill it with everything it started, and remove what was built for it."""
         report = self.sandboxed.kill()
-        shutil.rmtree(self.libraries, ignore_errors=True)
+        shutil.rmtree(self.supply.folder, ignore_errors=True)
         return report
-
-    def end_watch(self) -> None:
-        """Drop the tool around it."""
-        if self.watch is not None:
-            self.watch.close()
-            self.watch = None
-
-
-@dataclass(frozen=True, slots=True)
-class LaunchedProcess:
-    """A process that waits for a message, and our end of its channel."""
-
-    process: WorkerHandle
-    end: socket.socket
-    is_set_up: bool = False
-    """True once it has opened its device."""
 
     def discard(self) -> None:
         """End it unused."""
-        self.end.close()
-        self.process.end()
+        self.channel_end.close()
+        self.end()
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,22 +66,18 @@ class ProcessLauncher:
 
     launcher: Launcher
     image: RuntimeImage
+    builder: Builder
     config: EvaluationConfig
     device: str
     threads: int
-    sanitizers: Callable[[], Sanitizers]
 
     @property
     def kind(self) -> str:
         """The same for launchers whose processes may stand in for each other."""
         return f"{self.device} {self.threads} {self.config.math} {self.config.limits.model_dump_json()}"
 
-    def start(self, role: str, *, threads: int | None = None, tool: str | None = None) -> LaunchedProcess:
-        """Start a process that imports torch and waits; it has seen no foreign code.
-
-        Raises:
-            MachineError: the sandbox could not be started.
-        """
+    def start(self, role: str, *, threads: int | None = None, tool: str | None = None) -> WorkerHandle:
+        """Start a process that imports torch and waits, without foreign code; may raise MachineError."""
         number = next(_SERIAL)
         libraries = self.image.built_folder(str(number))
         policy = self.image.contestant_policy(
@@ -106,9 +93,14 @@ class ProcessLauncher:
             kept = self.config.limits.output_kib << 10
             return self.launcher.start(command, bounds, fds=tuple(fds), output_bytes=kept, preload=preload)
 
-        end, sandboxed = connected(started)
-        supply = BuiltLibraries(libraries, seen=self.image.seen)
-        return LaunchedProcess(WorkerHandle(number, sandboxed, libraries, role, watch, supply), end)
+        ours, sandboxed = connected(started)
+        return WorkerHandle(
+            number, sandboxed, ours, role, watch, BuiltLibraries(libraries, seen=self.image.seen)
+        )
+
+    def sanitizers(self) -> Sanitizers:
+        """The sanitizers for candidates of this device."""
+        return find_sanitizers(self.builder.toolchain.cxx.path if self.device == "cpu" else None)
 
     def _watch(self, tool: str) -> ToolWrapper:
         if tool != COUNTERS:
@@ -118,12 +110,10 @@ class ProcessLauncher:
             raise MachineError("ncu is not installed; it is part of the CUDA toolkit")
         return NcuRun(ncu)
 
-    def start_ahead(self) -> LaunchedProcess:
+    def start_ahead(self) -> WorkerHandle:
         """Start a plain process and let it open its device, while nobody has the device alone.
 
-        Raises:
-            MachineError: the sandbox could not be started.
-            ChannelError: the process died, or says something else than that it is ready.
+        Raises MachineError without a sandbox, and ChannelError where the process does not get ready.
         """
         started: list[SandboxedProcess] = []
         pauses = PausableProcesses(lambda: started) if can_pause_on(self.device) else None
@@ -131,19 +121,20 @@ class ProcessLauncher:
         try:
             if self.device == "cpu":
                 lock.share()  # importing torch takes a core
-            launched = self.start("candidate")
-            started.append(launched.process.sandboxed)
+            worker = self.start("candidate")
+            started.append(worker.sandboxed)
             try:
-                channel = Channel(launched.end)
+                channel = Channel(worker.channel_end)
                 decode(channel.receive(START_S), Listening)
                 lock.share()
                 kind, math = self.device.partition(":")[0], self.config.math.value
                 setup = Setup(device=kind, threads=self.threads, math=math)
                 channel.send(setup.to_json())
                 decode(channel.receive(START_S), Done)
+                worker.is_set_up = True
             except BaseException:
-                launched.discard()
+                worker.discard()
                 raise
         finally:
             lock.close()
-        return LaunchedProcess(launched.process, launched.end, is_set_up=True)
+        return worker

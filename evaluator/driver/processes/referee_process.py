@@ -31,11 +31,7 @@ class RefereeProcess:
     """One referee."""
 
     def __init__(self, launcher: Launcher, image: RuntimeImage, policy: SandboxPolicy) -> None:
-        """Start it.
-
-        Raises:
-            MachineError: the sandbox could not be started.
-        """
+        """Start it; raises MachineError where the sandbox cannot be started."""
         preload = preloaded("referee")
         ours, self.sandboxed = connected(
             lambda fd: launcher.start(image.command("referee", fd), policy, fds=(fd,), preload=preload)

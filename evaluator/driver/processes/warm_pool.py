@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from kernelwright.evaluator.driver.policy import CORES_EACH, SETTLE_S, STOCK
-from kernelwright.evaluator.driver.processes.process_launcher import LaunchedProcess, ProcessLauncher
+from kernelwright.evaluator.driver.processes.process_launcher import ProcessLauncher, WorkerHandle
 from kernelwright.evaluator.host import trace
 from kernelwright.evaluator.ipc.channel import ChannelError
 from kernelwright.evaluator.schema.errors import EvaluatorError
@@ -17,17 +17,17 @@ from kernelwright.evaluator.schema.errors import EvaluatorError
 class WarmPool:
     """A stock of processes of one kind; usable from any thread."""
 
-    def __init__(self, make: Callable[[], LaunchedProcess], *, stock: int) -> None:
+    def __init__(self, make: Callable[[], WorkerHandle], *, stock: int) -> None:
         self._make = make
         self._stock = stock
-        self._ready: list[LaunchedProcess] = []
+        self._ready: list[WorkerHandle] = []
         self._coming = 0
         self._wanted = 0
         self._most = max(stock, len(os.sched_getaffinity(0)) // CORES_EACH)
         self._closed = False
         self._changed = threading.Condition()
 
-    def take(self, *, wait: bool) -> LaunchedProcess | None:
+    def take(self, *, wait: bool) -> WorkerHandle | None:
         """One that is ready or, with `wait`, about to be; None tells the caller to start its own.
 
         Never wait while holding the device: what is coming may need it first.
@@ -36,10 +36,10 @@ class WarmPool:
             self._wanted = max(0, self._wanted - 1)
             while not self._closed:
                 while self._ready:
-                    process = self._ready.pop(0)
-                    if process.process.sandboxed.poll() is None:
-                        return process
-                    process.discard()
+                    worker = self._ready.pop(0)
+                    if worker.sandboxed.poll() is None:
+                        return worker
+                    worker.discard()
                 if not (wait and self._coming):
                     break
                 self._changed.wait()
@@ -87,7 +87,7 @@ class WarmPool:
 
     def _add(self) -> None:
         """Start one; what goes wrong shows again, and is raised, where a process is started on demand."""
-        made: LaunchedProcess | None = None
+        made: WorkerHandle | None = None
         with suppress(EvaluatorError, ChannelError, OSError), trace.span(trace.new_track("ahead"), "start"):
             made = self._make()
         with self._changed:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from kernelwright.evaluator.analysis.plausibility import floor_ms, roofline_ms, speed_of_light
+from kernelwright.evaluator.analysis.plausibility import floor_ms, roofline_ms
 from kernelwright.evaluator.ipc.tensor_tree import flatten
 from kernelwright.evaluator.referee.checks import policy
 from kernelwright.evaluator.referee.checks.device_peaks import DevicePeaks, measure_peaks
@@ -72,7 +72,7 @@ class Roofline:
             flops=work.flops if work.complete else None,
             certain_bytes=self._certain_bytes,
             floor_ms=floor,
-            speed_of_light=speed_of_light(fastest, measured_ms) if work.complete else None,
+            speed_of_light=fastest / measured_ms if work.complete and measured_ms > 0 else None,
             dense=work.flops > 0 and (work.masks or work.sums_products),
             gigabytes_per_s=rates.bytes_per_ms / 1e6,
             teraflops=rates.flops_per_ms / 1e9,

@@ -86,7 +86,7 @@ class Planter:
             backend="cpp",
             turn=turn,
         )
-        code = self.code(f"{problem.name[:3]} {model} {turn} {speedup}")
+        code = self.code(f"{problem.id.rpartition('/')[2][:3]} {model} {turn} {speedup}")
         reply = f"Here it is{self.poison}.\n\n```python\n{code}```\n"
         request = CompletionRequest(
             model=key.model,
@@ -123,7 +123,7 @@ class Planter:
 
     def evaluation(self, problem: Problem, source: str, status: Status, speedup: float | None) -> Evaluation:
         passed = status is Status.PASSED
-        number = int(problem.name[:2])
+        number = int(problem.id.rpartition("/")[2][:2])
         environment = self.make.environment(self.text("Test CPU")).model_copy(
             update={"torch": self.text("2.13"), "python": self.text("3.11")}
         )

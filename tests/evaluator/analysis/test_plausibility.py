@@ -4,12 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kernelwright.evaluator.analysis.plausibility import (
-    contradiction,
-    floor_ms,
-    roofline_ms,
-    speed_of_light,
-)
+from kernelwright.evaluator.analysis.plausibility import contradiction, floor_ms, roofline_ms
 from kernelwright.evaluator.analysis.policy import COPY_RATE_SHARE
 from kernelwright.evaluator.schema.evaluation import Plausibility
 
@@ -54,5 +49,3 @@ def test_without_a_floor_anything_is_believed():
 def test_the_roofline_is_the_slower_of_memory_and_arithmetic():
     assert roofline_ms(4_000, 10, bytes_per_ms=1_000, flops_per_ms=1) == 10
     assert roofline_ms(4_000, 1, bytes_per_ms=1_000, flops_per_ms=1) == 4
-    assert speed_of_light(4, 8) == 0.5
-    assert speed_of_light(4, 0) is None

@@ -150,8 +150,8 @@ def test_memory_that_other_programs_hold_is_waited_for(
     """Another evaluator may have the device, too; a problem that is too large alone is told so at once."""
     told = iter(in_use)
     monkeypatch.setattr(device_scheduler, "memory_in_use", lambda device: next(told))
-    monkeypatch.setattr(device_scheduler, "OTHERS_POLL_S", 0.01)
-    monkeypatch.setattr(device_scheduler, "OTHERS_WAIT_S", 0.2)
+    monkeypatch.setattr(device_scheduler.policy, "OTHERS_POLL_S", 0.01)
+    monkeypatch.setattr(device_scheduler.policy, "OTHERS_WAIT_S", 0.2)
     tried = attempts(False, False, fits)
     if fits:
         assert list(tried) == [False, True, True]

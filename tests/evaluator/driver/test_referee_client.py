@@ -12,7 +12,7 @@ import pytest
 from kernelwright.evaluator.driver.build_broker import BuildBroker
 from kernelwright.evaluator.driver.evaluation_job import EvaluationJob
 from kernelwright.evaluator.driver.measurement_cache import FactMemory
-from kernelwright.evaluator.driver.referee_client import RequestHandlers
+from kernelwright.evaluator.driver.referee_client import request_handlers
 from kernelwright.evaluator.driver.worker_service import WorkerService
 from kernelwright.evaluator.host.device_lock import DeviceLock
 from kernelwright.evaluator.ipc import driver_requests
@@ -37,19 +37,15 @@ def test_all_builds_are_recorded_but_only_the_first_of_those_that_failed() -> No
 
 
 def test_every_request_but_an_inspections_own_has_one_handler() -> None:
-    workers = WorkerService(NOTHING, NOTHING, NOTHING, NOTHING)
-    builds = BuildBroker(NOTHING, "cpu", NOTHING, 1.0)
-    memory = FactMemory(NOTHING, "cpu", 1)
-    table = RequestHandlers(
-        EvaluationJob(on_stage=print), workers, builds, NOTHING, memory, "referee 1"
-    ).table()
+    workers, memory = WorkerService(*[NOTHING] * 5), FactMemory(NOTHING, "cpu", 1)
+    table = request_handlers(EvaluationJob(on_stage=print), workers, memory)
     assert set(table) | {driver_requests.Begin} == kinds_in(driver_requests, DriverRequest)
     check_handlers(table)
 
 
 def test_a_process_that_was_never_started_is_not_there() -> None:
     with pytest.raises(EvaluatorError, match="process 7, which it never started"):
-        WorkerService(NOTHING, NOTHING, NOTHING, NOTHING).freeze(driver_requests.Freeze(id=7))
+        WorkerService(*[NOTHING] * 5).freeze(driver_requests.Freeze(id=7))
 
 
 def test_time_that_is_used_up_is_noted_once_and_waiting_buys_more() -> None:
@@ -110,9 +106,9 @@ def test_what_asked_for_a_build_is_stopped_while_others_time(shared: tuple[Devic
 
 def test_work_that_can_be_paused_shares_anew_without_a_gap(shared: tuple[DeviceLock, _Work]) -> None:
     lock, work = shared
-    handlers = RequestHandlers(EvaluationJob(on_stage=print), NOTHING, NOTHING, lock, NOTHING, "referee 1")
+    workers = WorkerService(NOTHING, NOTHING, lock, NOTHING, NOTHING)
     other = DeviceLock("cuda:0", wait_s=20)
     other.hold_alone()
-    handlers._hold(driver_requests.Hold(exclusive=False, anew=True))
+    workers.hold(driver_requests.Hold(exclusive=False, anew=True), EvaluationJob(on_stage=print))
     assert not work.running
     other.close()

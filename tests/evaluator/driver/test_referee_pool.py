@@ -47,9 +47,9 @@ def test_those_of_a_full_device_are_dismissed_and_no_others():
     idle, here, there = RefereePool(4), Waiting("cuda:0"), Waiting("cuda:1")
     _open(idle, "a", here)
     _open(idle, "b", there)
-    assert idle.dismiss("cuda:0")
+    assert idle.dismiss(lambda device: device == "cuda:0")
     assert (here.closed, there.closed) == (True, False)
-    assert not idle.dismiss("cuda:0")
+    assert not idle.dismiss(lambda device: device == "cuda:0")
     assert idle.take("b", GPU, CancelToken()) is there
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator
+from typing import cast
 
 import pytest
 
-from kernelwright.evaluator.driver.processes.process_launcher import LaunchedProcess, ProcessLauncher
+from kernelwright.evaluator.building.builder import Builder
+from kernelwright.evaluator.driver.processes.process_launcher import ProcessLauncher, WorkerHandle
 from kernelwright.evaluator.driver.processes.runtime_image import RuntimeImage
 from kernelwright.evaluator.driver.processes.warm_pool import WarmPool
 from kernelwright.evaluator.sandbox import Launcher, strongest
@@ -26,7 +28,7 @@ def starter() -> Iterator[ProcessLauncher]:
             config=EvaluationConfig(),
             device="cpu",
             threads=1,
-            sanitizers=lambda: pytest.fail("nothing is watched here"),
+            builder=cast(Builder, None),
         )
     image.close()
 
@@ -39,11 +41,11 @@ def test_each_is_handed_over_once_and_the_dead_never(starter: ProcessLauncher) -
     assert first.is_set_up
     second = spares.take(wait=True)
     assert second is not None
-    assert second.process.number != first.process.number
+    assert second.number != first.number
     assert spares.take(wait=True) is None
     for launched in (first, second):
         launched.discard()
-        assert not launched.process.libraries.exists()
+        assert not launched.supply.folder.exists()
     spares.close()
 
 
@@ -53,7 +55,7 @@ def test_what_is_expected_is_started_at_once_and_only_once(
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(6)))
     gate, begun = threading.Event(), threading.Semaphore(0)
 
-    def make() -> LaunchedProcess:
+    def make() -> WorkerHandle:
         begun.release()
         gate.wait()
         raise MachineError("none today")
@@ -80,7 +82,7 @@ def test_one_that_died_waiting_is_passed_over(starter: ProcessLauncher) -> None:
     spares.replenish()
     dead = spares.take(wait=True)
     assert dead is not None
-    dead.process.sandboxed.kill()
+    dead.sandboxed.kill()
     again = WarmPool(lambda: dead, stock=1)
     again.replenish()
     assert again.take(wait=True) is None
@@ -88,7 +90,7 @@ def test_one_that_died_waiting_is_passed_over(starter: ProcessLauncher) -> None:
 
 
 def test_what_cannot_be_started_is_left_to_whoever_needs_it() -> None:
-    def fail() -> LaunchedProcess:
+    def fail() -> WorkerHandle:
         raise MachineError("no sandbox")
 
     spares = WarmPool(fail, stock=1)
@@ -99,7 +101,7 @@ def test_what_cannot_be_started_is_left_to_whoever_needs_it() -> None:
 def test_closing_ends_what_is_still_starting(starter: ProcessLauncher) -> None:
     begun, go_on, made = threading.Event(), threading.Event(), []
 
-    def slowly() -> LaunchedProcess:
+    def slowly() -> WorkerHandle:
         begun.set()
         go_on.wait(10)
         made.append(starter.start("candidate"))
@@ -111,5 +113,5 @@ def test_closing_ends_what_is_still_starting(starter: ProcessLauncher) -> None:
     spares.close()
     go_on.set()
     assert spares.take(wait=True) is None
-    while not made or made[0].process.sandboxed.poll() is None:
+    while not made or made[0].sandboxed.poll() is None:
         threading.Event().wait(0.01)

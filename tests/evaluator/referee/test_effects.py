@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from kernelwright.evaluator.contestant.state import collect_state
+from kernelwright.evaluator.contestant.calls import collect_state
 from kernelwright.evaluator.referee.reference.effects import Effects, find_effects
 from kernelwright.evaluator.schema.evaluation import Status, Verification
 from tests.evaluator.referee.in_process import QUICK, UNTIMED, Opener, opened

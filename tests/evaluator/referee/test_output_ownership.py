@@ -174,7 +174,7 @@ def test_a_ring_that_writes_over_what_was_kept_is_found_out(driver):
 
 
 def test_a_worker_that_does_not_let_its_outputs_be_overwritten_is_found_out(driver, monkeypatch):
-    monkeypatch.setattr("kernelwright.evaluator.contestant.executor.overwrite", lambda *_: None)
+    monkeypatch.setattr("kernelwright.evaluator.contestant.calls.overwrite", lambda *_: None)
     buffers = _buffers(torch.tanh, driver)
     with pytest.raises(CandidateFailed, match="not memory of its own"):
         _turn(buffers, random.Random(5))

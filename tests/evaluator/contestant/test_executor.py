@@ -6,7 +6,7 @@ import sys
 
 PROGRAM = """
 import os
-from kernelwright.evaluator.contestant.tool_environment import hide_tools
+from kernelwright.evaluator.contestant.executor import hide_tools
 before = open("/proc/self/environ").read()
 hide_tools()
 after = open("/proc/self/environ").read()
