@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
 import random
 import sys
@@ -50,8 +49,8 @@ class RefereeServer:
             wire.Open: self._open,
             wire.EvaluateCandidate: self._evaluate,
             wire.SanitizeCandidate: self._sanitize,
-            wire.InspectProblem: functools.partial(inspect_in_child, channel),
-            wire.DescribeProblem: functools.partial(inspect_in_child, channel),
+            wire.InspectProblem: self._inspect,
+            wire.DescribeProblem: self._inspect,
         }
 
     def serve(self) -> None:
@@ -71,6 +70,19 @@ class RefereeServer:
     def _sanitize(self, asked: wire.SanitizeCandidate) -> wire.Sanitized:
         found = self._opened().sanitize(asked.source)
         return wire.Sanitized(sanitization=found.model_dump(mode="json"))
+
+    def _inspect(self, asked: wire.InspectProblem | wire.DescribeProblem) -> wire.ChildEnded:
+        """Look at a problem in a child, which sends what it finds; say how it ended.
+
+        What a problem breaks or changes dies with the child, and torch is imported once. Only sound in a
+        process that has done nothing with torch yet: neither threads nor CUDA survive a fork.
+        """
+        if isinstance(asked, wire.DescribeProblem):
+            warm_up()
+        pid = os.fork()
+        if pid == 0:
+            _child(self._channel, asked)
+        return wire.ChildEnded(code=os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 
     def _opened(self) -> OpenProblem:
         if self._problem is None:
@@ -172,20 +184,6 @@ def _as_problem_error(problem: str) -> Iterator[None]:
             raise
         line = traceback.format_exception_only(error)[-1].strip()
         raise ProblemError(f"problem {problem} cannot be judged here: {line}") from error
-
-
-def inspect_in_child(channel: Channel, asked: wire.InspectProblem | wire.DescribeProblem) -> wire.ChildEnded:
-    """Look at a problem in a child, which sends what it finds; say how it ended.
-
-    What a problem breaks or changes dies with the child, and torch is imported once. Only sound in a process
-    that has imported torch and done nothing with it: neither threads nor CUDA survive a fork.
-    """
-    if isinstance(asked, wire.DescribeProblem):
-        warm_up()
-    pid = os.fork()
-    if pid == 0:
-        _child(channel, asked)
-    return wire.ChildEnded(code=os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 
 
 def _found(channel: Channel, asked: wire.InspectProblem | wire.DescribeProblem) -> wire.ProblemFound:

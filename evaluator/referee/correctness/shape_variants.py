@@ -47,9 +47,14 @@ class ShapeVariant:
     output: Output
 
     @property
+    def tensors(self) -> list[torch.Tensor]:
+        """All inputs and outputs."""
+        return [*self.arguments.leaves, *self.output.leaves]
+
+    @property
     def elements(self) -> int:
         """Elements of all inputs and outputs."""
-        return sum(leaf.numel() for leaf in (*self.arguments.leaves, *self.output.leaves))
+        return sum(map(torch.numel, self.tensors))
 
 
 def evaluated(context: ProblemContext, pool: TrialPool, name: str) -> ShapeVariant:
@@ -145,24 +150,14 @@ def _build(variant: ShapeVariant, name: str, overrides: dict[str, Any]) -> Shape
     return ShapeVariant(name, context, variant.seed, arguments, output)
 
 
-def _same_sizes(variant: ShapeVariant, other: ShapeVariant) -> bool:
-    ours, theirs = ((*each.arguments.leaves, *each.output.leaves) for each in (variant, other))
-    return all(one.shape == two.shape for one, two in zip(ours, theirs, strict=True))
+def _same_sizes(one: ShapeVariant, other: ShapeVariant) -> bool:
+    return [leaf.shape for leaf in one.tensors] == [leaf.shape for leaf in other.tensors]
 
 
 def _same_problem(one: ShapeVariant, other: ShapeVariant) -> bool:
     kept = one.arguments.args == other.arguments.args and one.arguments.kwargs == other.arguments.kwargs
-    pairs = (
-        (one.arguments.leaves, other.arguments.leaves),
-        (one.output.leaves, other.output.leaves),
-    )
-    return kept and all(_alike(left, right) for left, right in pairs)
-
-
-def _alike(left: list[torch.Tensor], right: list[torch.Tensor]) -> bool:
-    return len(left) == len(right) and all(
-        one.dim() == two.dim() and one.dtype == two.dtype for one, two in zip(left, right, strict=True)
-    )
+    ours, theirs = ([(leaf.dim(), leaf.dtype) for leaf in each.tensors] for each in (one, other))
+    return kept and len(one.output.leaves) == len(other.output.leaves) and ours == theirs
 
 
 class OtherShapes:

@@ -179,11 +179,7 @@ class Origin:
         )
 
     def require_same_form(self, other: Origin, problem: str) -> None:
-        """Require outputs of the same shapes: memory for them is laid out once.
-
-        Raises:
-            ProblemError: they differ.
-        """
+        """Raise `ProblemError` unless outputs have the same shapes: memory for them is laid out once."""
         if not same_structure(self.tree, other.tree) or self.shapes != other.shapes:
             shapes = (", ".join(str(tuple(shape)) for shape in origin.shapes) for origin in (self, other))
             raise ProblemError(

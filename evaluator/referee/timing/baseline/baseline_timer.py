@@ -184,12 +184,7 @@ class BaselineTimer:
         return wanted and self._cache.lacks("compile_ratio")
 
     def _compile_ratio_with_retry(self, eager: CallBuffers, count: int, alone: Timing, queued: bool) -> float:
-        """Measure `_compile_ratio`; where it fails, retry while nobody else uses the device.
-
-        Raises:
-            CandidateFailed: it failed again.
-            DeviceFull: others hold the memory that it needs.
-        """
+        """Measure `_compile_ratio`; where it fails, retry while nobody else uses the device."""
         while True:
             try:
                 return self._compile_ratio(eager, count, alone, queued)
