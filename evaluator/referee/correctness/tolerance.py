@@ -204,11 +204,7 @@ def _solve_leaf(
 
 
 def _responses(
-    call: Perturbed,
-    roundoff: float,
-    leaves: list[ExpectedLeaf],
-    *,
-    coarse: float | None,
+    call: Perturbed, roundoff: float, leaves: list[ExpectedLeaf], *, coarse: float | None
 ) -> list[torch.Tensor | None]:
     """Per floating leaf, the median response of each group to further perturbations: few make it jump.
 
