@@ -48,12 +48,12 @@ class CandidateEvaluated(Message):
     detail: Text
     traceback: Text
     notes: Texts
-    verification: Fields | None
-    measurement: Fields | None
-    sanitization: Fields | None
-    plausibility: Fields | None
-    attribution: Fields | None
-    counters: Fields | None
+    verification: Fields | None = None
+    measurement: Fields | None = None
+    sanitization: Fields | None = None
+    plausibility: Fields | None = None
+    attribution: Fields | None = None
+    counters: Fields | None = None
 
 
 class Sanitized(Message):

@@ -11,6 +11,7 @@ from typing import Final, TypeVar
 from kernelwright.evaluator.analysis.plausibility import contradiction
 from kernelwright.evaluator.building.lean_headers.suspicion import SUSPECT_STATUSES
 from kernelwright.evaluator.devices import is_device_full
+from kernelwright.evaluator.ipc.driver_requests import EnterStage
 from kernelwright.evaluator.referee.checks.kernel_profile import attribute_kernels, count_counters
 from kernelwright.evaluator.referee.correctness.guarded_calls import GuardedCalls
 from kernelwright.evaluator.referee.correctness.verification import Verifier
@@ -20,16 +21,17 @@ from kernelwright.evaluator.referee.outcome import Outcome
 from kernelwright.evaluator.referee.policy import INCONCLUSIVE
 from kernelwright.evaluator.referee.worker.call_buffers import CallBuffers
 from kernelwright.evaluator.referee.worker.candidate_failure import CandidateFailed
-from kernelwright.evaluator.referee.worker.second_process import SecondProcess, load_again
-from kernelwright.evaluator.referee.worker.setup import VERIFIED, ModelSpec, begin_load, lay_out_call, start
-from kernelwright.evaluator.referee.worker.worker_process import WorkerProcess
-from kernelwright.evaluator.schema.evaluation import (
-    Measurement,
-    Plausibility,
-    Stage,
-    Status,
-    Verification,
+from kernelwright.evaluator.referee.worker.quiet_device import hold_quiet
+from kernelwright.evaluator.referee.worker.setup import (
+    VERIFIED,
+    ModelSpec,
+    begin_load,
+    lay_out_call,
+    load_model,
+    start,
 )
+from kernelwright.evaluator.referee.worker.worker_process import WorkerProcess
+from kernelwright.evaluator.schema.evaluation import Measurement, Stage, Status, Verification
 from kernelwright.evaluator.schema.record import Record
 
 Recorded = TypeVar("Recorded", bound=Record | None)
@@ -100,16 +102,20 @@ def _run_stages(problem: OpenProblem, request: EvaluationRequest, progress: _Pro
         begin_load(problem.context, worker, source, class_name="ModelNew")()
 
         progress.enter(Stage.VERIFY)
-        verification = progress.add(_verify(problem, worker, request))
+        problem.pool.begin_candidate()
+        with _verifier(problem, worker, request) as verifier:
+            verification = progress.add(verifier.verify(config.trials))
 
         if config.measure:
             progress.enter(Stage.TIME)
-            spec = _timed_model(problem, verification)
+            draw = problem.pool.draws[0]  # it is timed with weights that it was verified with
+            state = draw.model.state_dict() if verification.weights == "state_dict" else None
+            spec = draw.spec("ModelNew", state=state)
             timed = processes.enter_context(_timed_process(problem, worker, source, spec))
             progress.started(timed)
             problem.sanitizer.start_ahead(source, progress.builds)
             with problem.device_alone(timed):
-                buffers = problem.timer.lay_out(timed)
+                buffers = problem.session.lay_out(timed)
                 measurement = progress.add(_time(problem, timed, buffers, source, spec, progress))
                 plausibility = progress.add(
                     problem.roofline.assess(
@@ -132,7 +138,9 @@ def _run_stages(problem: OpenProblem, request: EvaluationRequest, progress: _Pro
 
     progress.enter(Stage.DECIDE)
     if measurement is not None and plausibility is not None:
-        _require_plausible(measurement, plausibility)
+        why = contradiction(plausibility, measurement.candidate.median_ms)
+        if why:
+            raise CandidateFailed(Status.IMPLAUSIBLE, why)
 
 
 def _evaluate_once(problem: OpenProblem, request: EvaluationRequest) -> tuple[Outcome, _Retry | None]:
@@ -163,19 +171,9 @@ def _evaluate_once(problem: OpenProblem, request: EvaluationRequest) -> tuple[Ou
     return progress.outcome, None
 
 
-def _verify(problem: OpenProblem, worker: WorkerProcess, request: EvaluationRequest) -> Verification:
-    problem.pool.begin_candidate()
-    with _verifier(problem, worker, request) as verifier:
-        return verifier.verify(problem.config.trials)
-
-
 @contextlib.contextmanager
 def _verifier(problem: OpenProblem, worker: WorkerProcess, request: EvaluationRequest) -> Iterator[Verifier]:
-    """A verifier of a process; faults at the edges of tensors are explained.
-
-    Raises:
-        CandidateFailed: what the block raises, as a memory error where it is one.
-    """
+    """A verifier of a process; a fault at the edge of a tensor is raised as a memory error that names it."""
     limits, pool = problem.config.limits, problem.pool
     guarded = GuardedCalls(
         problem.context,
@@ -195,22 +193,11 @@ def _verifier(problem: OpenProblem, worker: WorkerProcess, request: EvaluationRe
         raise failure from None
 
 
-def _timed_model(problem: OpenProblem, verification: Verification) -> ModelSpec:
-    """The model that is timed, with weights that it was verified with."""
-    draw = problem.pool.draws[0]
-    state = draw.model.state_dict() if verification.weights == "state_dict" else None
-    return draw.spec("ModelNew", state=state)
-
-
 @contextlib.contextmanager
 def _timed_process(
     problem: OpenProblem, verified: WorkerProcess, source: str, spec: ModelSpec
 ) -> Iterator[WorkerProcess]:
-    """The process to be timed: the verified one or, if it had to end for the baselines' sake, another one.
-
-    Raises:
-        CandidateFailed: the candidate failed in another one.
-    """
+    """The process to be timed: the verified one or, if it had to end for the baselines' sake, another one."""
     if problem.can_measure_beside_candidate:
         yield verified
         return
@@ -219,12 +206,19 @@ def _timed_process(
     problem.release_device()
     worker = start(problem.context, role="timed", compile_s=verified.compile_s)
     with contextlib.closing(worker):
-        load_again(problem.context, worker, source, spec, problem.config.limits.total_s)
+        _load_again(problem, worker, source, spec)
         base = problem.pool.bases[0]
         buffers = lay_out_call(worker, VERIFIED, base.arguments, base.expected.output)
         problem.context.device.synchronize()
         buffers.run("m", timeout_s=problem.config.limits.call_s)
         yield worker
+
+
+def _load_again(problem: OpenProblem, worker: WorkerProcess, source: str, spec: ModelSpec) -> None:
+    """Load a verified candidate in another process, which shares the device and has time of its own."""
+    problem.context.driver.hold(exclusive=False)
+    worker.limit(problem.config.limits.total_s)
+    load_model(problem.context, worker, source, spec)
 
 
 def _time(
@@ -235,13 +229,22 @@ def _time(
     spec: ModelSpec,
     progress: _Progress,
 ) -> Measurement:
-    second = SecondProcess(problem.context, worker, source, spec, problem.config.limits.total_s)
+    context = problem.context
+    with contextlib.ExitStack() as processes:
 
-    def start_again() -> CallBuffers:
-        progress.started(other := second.worker())
-        return problem.timer.lay_out(other)
+        def start_again() -> CallBuffers:
+            """For a second opinion on a GPU, start a process that has the device to itself."""
+            worker.freeze()
+            context.driver.release()  # what is starting ahead waits for it
+            other = start(context, role="timed", compile_s=worker.compile_s)
+            processes.callback(other.close)
+            _load_again(problem, other, source, spec)
+            other.freeze()
+            other.extend(hold_quiet(context))
+            other.thaw()
+            progress.started(other)
+            return problem.session.lay_out(other)
 
-    with contextlib.closing(second):
         measurement = problem.timer.time(buffers, start_again)
     progress.note(problem.timer.notes)
     return measurement
@@ -305,12 +308,6 @@ def _named_race(
     return CandidateFailed(found.convicts, f"{found.reason}; {failure.detail}", **failure.facts)
 
 
-def _require_plausible(measurement: Measurement, plausibility: Plausibility) -> None:
-    why = contradiction(plausibility, measurement.candidate.median_ms)
-    if why:
-        raise CandidateFailed(Status.IMPLAUSIBLE, why)
-
-
 class _Progress:
     """The outcome so far; every stage's record is added to it."""
 
@@ -320,9 +317,8 @@ class _Progress:
         self.outcome = Outcome()
 
     def enter(self, stage: Stage) -> None:
-        """Begin a stage."""
         self.outcome = replace(self.outcome, stage=stage)
-        self._problem.enter(stage)
+        self._problem.context.driver.ask(EnterStage(stage=stage.value))
 
     def add(self, record: Recorded) -> Recorded:
         """Keep a record, and return it."""

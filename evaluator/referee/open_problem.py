@@ -5,20 +5,20 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 
-from kernelwright.evaluator.ipc.driver_requests import EnterStage
 from kernelwright.evaluator.referee.checks.roofline import Roofline
 from kernelwright.evaluator.referee.checks.sanitization import Sanitizer
-from kernelwright.evaluator.referee.correctness.other_shapes import OtherShapes
-from kernelwright.evaluator.referee.correctness.shape_variants import evaluated
+from kernelwright.evaluator.referee.correctness.shape_variants import OtherShapes, evaluated
 from kernelwright.evaluator.referee.correctness.trials import TrialPool
 from kernelwright.evaluator.referee.timing.candidate_timer import CandidateTimer
+from kernelwright.evaluator.referee.timing.timing_session import TimingSession
+from kernelwright.evaluator.referee.worker.candidate_failure import CandidateFailed
 from kernelwright.evaluator.referee.worker.quiet_device import hold_quiet
 from kernelwright.evaluator.referee.worker.setup import ProblemContext, start
 from kernelwright.evaluator.referee.worker.worker_process import WorkerProcess
 from kernelwright.evaluator.schema.config import EvaluationConfig
-from kernelwright.evaluator.schema.evaluation import Sanitization, Stage
+from kernelwright.evaluator.schema.evaluation import Sanitization
 
 
 class OpenProblem:
@@ -42,26 +42,21 @@ class OpenProblem:
         if config.measure:
             self.roofline.count()
             context.device.trim()
-        self.timer = CandidateTimer(context, pool, config, secret, others_evicted=others_evicted)
+        self.session = TimingSession(context, pool, config, secret, others_evicted=others_evicted)
+        self.timer = CandidateTimer(self.session)
         self.variant = evaluated(context, pool, config.shapes or "full size")
         self.sanitizer = Sanitizer(self.variant, pool, config)
         self.other_shapes = OtherShapes(self.variant, call_s=config.limits.call_s)
 
     @property
     def on_gpu(self) -> bool:
-        """The device is a GPU."""
         return self.context.device.torch_device.type == "cuda"
-
-    def enter(self, stage: Stage) -> None:
-        """Announce a stage to the driver."""
-        self.context.driver.ask(EnterStage(stage=stage.value))
 
     def hold_device(self, *, exclusive: bool) -> float:
         """Wait for the device; return the seconds waited, which no worker's deadline includes."""
         return hold_quiet(self.context) if exclusive else self.context.driver.hold(exclusive=False)
 
     def release_device(self) -> None:
-        """Give the device back."""
         self.timer.baselines.pause_compiling()
         self.context.driver.release()
 
@@ -113,9 +108,10 @@ class OpenProblem:
         worker.extend(self.hold_device(exclusive=False))
 
     def free_memory(self) -> None:
-        """On a GPU, give the baselines' memory for calls back, which others need to time."""
+        """On a GPU, give back the baselines' memory for calls, as far as their processes still answer."""
         if self.on_gpu:
-            self.timer.free()
+            with suppress(CandidateFailed):
+                self.timer.baselines.free()
 
     def sanitize(self, source: str) -> Sanitization:
         """Run the sanitizers on a candidate that passed before."""

@@ -4,29 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any
 
 from kernelwright.evaluator.referee.worker.candidate_failure import CandidateFailed
-from kernelwright.evaluator.schema.evaluation import (
-    Attribution,
-    Counters,
-    Measurement,
-    Plausibility,
-    Sanitization,
-    Stage,
-    Status,
-    Verification,
-)
+from kernelwright.evaluator.schema.evaluation import Stage, Status
 from kernelwright.evaluator.schema.record import Record
-
-_RECORDS: Final[tuple[type[Record], ...]] = (
-    Verification,
-    Measurement,
-    Sanitization,
-    Plausibility,
-    Attribution,
-    Counters,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +40,12 @@ class Outcome:
     # Any: JSON.
     def to_json(self) -> dict[str, Any]:
         """Fields of the answer to the driver."""
-        records = {kind.__name__.lower(): self.records.get(kind) for kind in _RECORDS}
+        records = {kind.__name__.lower(): record for kind, record in self.records.items()}
         return {
             "status": self.status.value,
             "stage": self.stage.value,
             "detail": self.detail,
             "traceback": self.traceback,
             "notes": list(self.notes),
-            **{name: one and one.model_dump(mode="json") for name, one in records.items()},
+            **{name: record.model_dump(mode="json") for name, record in records.items()},
         }

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import random
 import sys
 import traceback
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 
 from kernelwright.evaluator.devices import Device, is_device_full, open_device
 from kernelwright.evaluator.ipc import referee_messages as wire
 from kernelwright.evaluator.ipc.channel import Channel, ChannelClosed, JsonObject
+from kernelwright.evaluator.ipc.driver_requests import Begin
 from kernelwright.evaluator.ipc.messages import Dispatcher, Message, Request
 from kernelwright.evaluator.ipc.model_init import apply_math
 from kernelwright.evaluator.referee.correctness.trials import TrialPool
@@ -21,10 +23,15 @@ from kernelwright.evaluator.referee.device_memory import shortage
 from kernelwright.evaluator.referee.evaluate_candidate import EvaluationRequest, evaluate_candidate
 from kernelwright.evaluator.referee.open_problem import OpenProblem
 from kernelwright.evaluator.referee.policy import TRIALS_MEMORY_SHARE
-from kernelwright.evaluator.referee.problem_check.forked import inspect_in_child
-from kernelwright.evaluator.referee.problem_check.inspection import UNFIT, device_name, known_flaws
+from kernelwright.evaluator.referee.problem_check.inspection import (
+    UNFIT,
+    ProblemInspection,
+    device_name,
+    known_flaws,
+)
 from kernelwright.evaluator.referee.reference.flop_counter import count_problem_work
 from kernelwright.evaluator.referee.reference.latency import fewer_threads
+from kernelwright.evaluator.referee.reference.meta_shapes import describe, warm_up
 from kernelwright.evaluator.referee.reference.reference import Reference
 from kernelwright.evaluator.referee.worker.driver_link import DriverLink
 from kernelwright.evaluator.referee.worker.setup import ProblemContext
@@ -65,7 +72,17 @@ class RefereeServer:
         return wire.Sanitized(sanitization=found.model_dump(mode="json"))
 
     def _inspect(self, asked: wire.InspectProblem | wire.DescribeProblem) -> wire.ChildEnded:
-        return inspect_in_child(self._channel, asked)
+        """Look at a problem in a child, which sends what it finds; say how it ended.
+
+        What a problem breaks or changes dies with the child, and torch is imported once. Only sound in a
+        process that has done nothing with torch yet: neither threads nor CUDA survive a fork.
+        """
+        if isinstance(asked, wire.DescribeProblem):
+            warm_up()
+        pid = os.fork()
+        if pid == 0:
+            _child(self._channel, asked)
+        return wire.ChildEnded(code=os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 
     def _opened(self) -> OpenProblem:
         if self._problem is None:
@@ -138,11 +155,7 @@ class RefereeServer:
 
 
 def _answer(dispatcher: Dispatcher[Message], received: JsonObject) -> Message:
-    """The answer to a request, whatever becomes of it.
-
-    Raises:
-        ChannelClosed: the driver is gone.
-    """
+    """The answer to a request, whatever becomes of it, unless the driver is gone."""
     try:
         return dispatcher.handle(received)
     except DeviceFull as error:
@@ -171,6 +184,32 @@ def _as_problem_error(problem: str) -> Iterator[None]:
             raise
         line = traceback.format_exception_only(error)[-1].strip()
         raise ProblemError(f"problem {problem} cannot be judged here: {line}") from error
+
+
+def _found(channel: Channel, asked: wire.InspectProblem | wire.DescribeProblem) -> wire.ProblemFound:
+    torch.set_num_threads(asked.threads)
+    driver = DriverLink(channel)
+    if isinstance(asked, wire.InspectProblem):
+        return wire.ProblemFound(found=ProblemInspection(driver, asked).vet())
+    driver.ask(Begin())
+    try:
+        return wire.ProblemFound(found=describe(asked))
+    except (ProblemError, SystemExit):
+        # Judging says what is wrong with it; a prompt is asked without facts.
+        return wire.ProblemFound(found={})
+
+
+def _child(channel: Channel, asked: wire.InspectProblem | wire.DescribeProblem) -> NoReturn:
+    code = 1
+    try:
+        channel.send(_found(channel, asked).to_json())
+        code = 0
+    except ChannelClosed:
+        pass  # the driver has given up: nobody is left to tell
+    except Exception:  # noqa: BLE001  (our own fault: the driver raises it as an EvaluatorError)
+        channel.send(wire.Refused(reason="crash", text=traceback.format_exc()).to_json())
+    finally:
+        os._exit(code)
 
 
 def main() -> None:

@@ -71,11 +71,7 @@ def count_counters(variant: ShapeVariant, source: str, compile_s: float) -> Coun
 
 
 def _call(variant: ShapeVariant, worker: WorkerProcess, source: str, compile_s: float) -> None:
-    """Load, construct, call once, and once more with the counters on.
-
-    Raises:
-        CandidateFailed: the candidate failed on the way.
-    """
+    """Load, construct, call once, and once more with the counters on."""
     context = variant.context
     begin_configuration(context, worker, sharing="cpu")()
     load_model(context, worker, source, ModelSpec("ModelNew", "m", variant.seed, vary=False))

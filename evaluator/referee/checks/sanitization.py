@@ -214,7 +214,7 @@ class Sanitizer:
         """AddressSanitizer at the evaluated shapes or smaller ones, then the plain build under stress."""
         tool_run = self._tried("address", self._variants_to_try(fast=self._is_quick(call_ms)), source)
         if tool_run.failures and tool_run.variant is not self._variant:
-            again = self._run_tool("address", self._variant, source)
+            (again,) = self._tools.run([("address", self._variant)], source, self._time)
             findings.add(tool_run, convict=False)
             tool_run = again
         findings.add(tool_run)
@@ -242,7 +242,7 @@ class Sanitizer:
     def _tried(self, tool: str, variants: Iterator[ShapeVariant], source: str) -> ToolRun:
         """Run a tool by itself, at each of these shapes until the candidate runs there."""
         for variant in variants:
-            tool_run = self._run_tool(tool, variant, source)
+            (tool_run,) = self._tools.run([(tool, variant)], source, self._time)
             if tool_run.failures or not tool_run.trouble:
                 break
         return tool_run
@@ -275,9 +275,6 @@ class Sanitizer:
                 self._smaller = list(smaller(self._variant))
             yield from self._smaller[: policy.SMALLER_SHAPES]
         yield self._variant
-
-    def _run_tool(self, tool: str, variant: ShapeVariant, source: str) -> ToolRun:
-        return self._tools.run([(tool, variant)], source, self._time)[0]
 
 
 @cache

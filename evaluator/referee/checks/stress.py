@@ -86,7 +86,6 @@ class Stress:
         return self._worker.builds.sanitizer_words | set(symbols.watched)
 
     def close(self) -> None:
-        """End the process."""
         self._worker.close()
 
     def prepare(self, source: str) -> Iterator[None]:

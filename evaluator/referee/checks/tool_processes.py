@@ -62,7 +62,6 @@ class _Watched:
     """Its tool reports when the process has ended by itself."""
 
     def fail(self, failure: CandidateFailed) -> None:
-        """Note a failure of the candidate."""
         self.trouble = f"{failure.status.value}: {failure.detail}"
 
 
@@ -76,7 +75,6 @@ class TimeLimit:
         self._builds_s = 0.0
 
     def extend(self, seconds: float) -> None:
-        """Leave so many seconds more."""
         self._deadline += seconds
 
     def allow_builds(self, seconds: float) -> None:
@@ -102,7 +100,6 @@ class ToolProcesses:
         self._ahead[tool] = self._start_under(tool)
 
     def end_unused(self) -> None:
-        """End processes that were started ahead."""
         while self._ahead:
             worker = self._ahead.popitem()[1]
             self._driver.report(worker.id, 0.0)
@@ -201,11 +198,7 @@ def _call_to_the_end(watched: _Watched, limit: TimeLimit) -> Iterator[None]:
 
 
 def _call(worker: WorkerProcess, variant: ShapeVariant, limit: TimeLimit) -> Iterator[None]:
-    """Construct and call, with arguments in private memory; once only where a call takes long.
-
-    Raises:
-        CandidateFailed: the candidate failed on the way.
-    """
+    """Construct and call, with arguments in private memory; once only where a call takes long."""
     construct(variant.context, worker, ModelSpec("ModelNew", "m", variant.seed, vary=False))
     buffers = lay_out_call(worker, "sanitize", variant.arguments, variant.output, private=True)
     for _ in range(policy.SANITIZED_CALLS):

@@ -19,6 +19,7 @@ from kernelwright.evaluator.ipc.tensor_layout import unravel
 from kernelwright.evaluator.ipc.tensor_tree import leaf_paths
 from kernelwright.evaluator.referee.correctness import policy
 from kernelwright.evaluator.referee.correctness.discontinuities import (
+    SINGLE_BITS,
     Discontinuities,
     FlippedElements,
     FlipTolerance,
@@ -36,6 +37,7 @@ from kernelwright.evaluator.referee.correctness.groups import (
 from kernelwright.evaluator.referee.correctness.op_trace import ReductionTerms
 from kernelwright.evaluator.referee.correctness.tolerance import (
     Expected,
+    ExpectedLeaf,
     change_limit,
     dtype_limit,
     precision_limit,
@@ -44,7 +46,6 @@ from kernelwright.evaluator.referee.reference.effects import AFTERWARDS
 from kernelwright.evaluator.schema.evaluation import Mismatch
 
 _NAMED = re.compile(rf"^\['(gradient of .*|.*{AFTERWARDS})'\]$")
-_SINGLE_BITS = 32
 _PRECISE_AND_HALF: Final = policy.PRECISE_TYPES | {torch.bfloat16, torch.float16}
 COARSE: Final = "all of it is coarser than its type: operands of fewer bits somewhere on the way"
 
@@ -113,23 +114,23 @@ def compare(
     worst = 0.0
     paths = [_readable(path) for path in leaf_paths(expected.output.tree)[: len(actual)]]
     for index, (path, returned) in enumerate(zip(paths, actual, strict=True)):
-        got = as_real(returned)
-        ratio, wrong = _leaf(expected, index, got, limit)
-        if bool(wrong.any()) and expected.scales[index] is not None:
+        got, leaf = as_real(returned), expected.leaves[index]
+        ratio, wrong = _compared(leaf, got, limit)
+        if bool(wrong.any()) and leaf.scale is not None:
             expected = expected.settled()
-            ratio, wrong = _leaf(expected, index, got, limit)
+            leaf = expected.leaves[index]
+            ratio, wrong = _compared(leaf, got, limit)
         worst = max(worst, ratio)
         if bool(wrong.any()):
-            exact, scale = expected.exact[index], expected.scales[index]
-            most = limit if scale is None else dtype_limit(limit, expected.precision(index))
+            most = limit if leaf.scale is None else dtype_limit(limit, leaf.precision)
             ratios = {"error_ratio": ratio, "limit_ratio": most, "trial": trial}
-            return Comparison(worst, _describe(path, exact, got, wrong).model_copy(update=ratios))
+            return Comparison(worst, _describe(path, leaf.exact, got, wrong).model_copy(update=ratios))
     errors = overall_errors(expected, actual) if math.isfinite(overall) else []
     for index, error in enumerate(errors):
-        most = precision_limit(overall, expected.precision(index), is_double=expected.is_double)
+        leaf = expected.leaves[index]
+        most = precision_limit(overall, leaf.precision, is_double=expected.is_double)
         if not error <= most:
-            found = _too_coarse(paths[index], expected, index, actual, (error, most), trial)
-            return Comparison(worst, found)
+            return Comparison(worst, _too_coarse(paths[index], leaf, actual[index], (error, most), trial))
     return Comparison(worst, None)
 
 
@@ -145,7 +146,7 @@ def compare_change(
     paths = [_readable(path) for path in leaf_paths(expected.output.tree)]
     for index, error in enumerate(overall_errors(expected, actual, near)):
         if not error <= (limit := change_limit(terms)):
-            return _too_coarse(paths[index], expected, index, actual, (error, limit), trial)
+            return _too_coarse(paths[index], expected.leaves[index], actual[index], (error, limit), trial)
     return None
 
 
@@ -160,56 +161,48 @@ def overall_errors(
     """
     found = []
     for index, returned in enumerate(actual):
-        unit, jumps = expected.roundoffs[index], expected.decisions.jumps
+        leaf = expected.leaves[index]
         compared = policy.PRECISE_TYPES if near is not None else _PRECISE_AND_HALF
-        if unit is None or expected.precision(index) not in compared or (jumps and jumps[index]):
+        if leaf.roundoff is None or leaf.precision not in compared or leaf.jumps is not None:
             found.append(0.0)
             continue
-        error = as_real(returned).double() - expected.exact[index]
+        error = as_real(returned).double() - leaf.exact
         if near is not None:
-            error -= as_real(near.actual[index]).double() - near.expected.exact[index]
+            error -= as_real(near.actual[index]).double() - near.expected.leaves[index].exact
             error /= math.sqrt(2)
-        found.append(bulk_rms(error, expected.exact[index]) / unit)
+        found.append(bulk_rms(error, leaf.exact) / leaf.roundoff)
     return found
 
 
 def _too_coarse(
-    path: str,
-    expected: Expected,
-    index: int,
-    actual: list[torch.Tensor],
-    ratios: tuple[float, float],
-    trial: str,
+    path: str, leaf: ExpectedLeaf, returned: torch.Tensor, ratios: tuple[float, float], trial: str
 ) -> Mismatch:
-    exact, got = expected.exact[index], as_real(actual[index])
+    got = as_real(returned)
     update = {"error_ratio": ratios[0], "limit_ratio": ratios[1], "trial": trial, "pattern": COARSE}
-    return _describe(path, exact, got, got != exact).model_copy(update=update)
+    return _describe(path, leaf.exact, got, got != leaf.exact).model_copy(update=update)
 
 
 def agrees(expected: Expected, actual: list[torch.Tensor], *, limit: float) -> bool:
     """Return whether `compare` finds no mismatch; a description takes longer than the comparison."""
     return not any(
-        bool(_leaf(expected, index, as_real(returned), limit)[1].any())
+        bool(_compared(expected.leaves[index], as_real(returned), limit)[1].any())
         for index, returned in enumerate(actual)
     )
 
 
-def _leaf(expected: Expected, index: int, got: torch.Tensor, limit: float) -> tuple[float, torch.Tensor]:
-    exact, scale = expected.exact[index], expected.scales[index]
-    if scale is None:
-        wrong = (got != exact) & (got != expected.output.leaves[index])
-        unsettled = expected.decisions.unsettled[index] if expected.decisions.unsettled else None
-        if unsettled is not None:
-            wrong &= ~unsettled
+def _compared(leaf: ExpectedLeaf, got: torch.Tensor, limit: float) -> tuple[float, torch.Tensor]:
+    exact = leaf.exact
+    if leaf.scale is None:
+        wrong = (got != exact) & (got != leaf.own)
+        if leaf.unsettled is not None:
+            wrong &= ~leaf.unsettled
         return float("inf") if bool(wrong.any()) else 0.0, wrong
-    jumps = expected.decisions.jumps[index] if expected.decisions.jumps else None
-    if jumps is not None:
-        exact = _nearest(exact, jumps, got)
-    precision = expected.precision(index)
-    excused = expected.overflowed[index] if expected.overflowed else None
-    if excused is not None:
-        got = torch.where(excused, exact.to(got.dtype), got)
-    return _floating(exact, scale, got, dtype_limit(limit, precision), eps=torch.finfo(precision).eps)
+    if leaf.jumps is not None:
+        exact = _nearest(exact, leaf.jumps, got)
+    if leaf.overflowed is not None:
+        got = torch.where(leaf.overflowed, exact.to(got.dtype), got)
+    most, eps = dtype_limit(limit, leaf.precision), torch.finfo(leaf.precision).eps
+    return _floating(exact, leaf.scale, got, most, eps=eps)
 
 
 def _nearest(exact: torch.Tensor, jumps: Discontinuities, got: torch.Tensor) -> torch.Tensor:
@@ -296,7 +289,7 @@ def compare_with_baseline(
     root = float(shape[-1] ** 0.5)
     information = torch.finfo(other.dtype)
     # Of narrow types a few roundings of the whole output are much: no more than when it was verified.
-    least = information.eps / 4 if information.bits < _SINGLE_BITS else information.eps
+    least = information.eps / 4 if information.bits < SINGLE_BITS else information.eps
     floor = size / root * max(least, expected.least_share)
     unit = torch.maximum(scale.to(floor), floor).clamp_min(policy.SMALLEST_SCALE)
     if expected.tolerance.together:

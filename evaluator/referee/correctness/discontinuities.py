@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -12,7 +11,7 @@ import torch
 from kernelwright.evaluator.referee.correctness import policy
 from kernelwright.evaluator.referee.correctness.groups import as_real, grouped
 
-_SINGLE_BITS: Final = 32
+SINGLE_BITS: Final = 32
 
 Perturbed = Callable[[float, int], list[torch.Tensor]]
 """Outputs of the reference whose inputs and parameters are perturbed by a roundoff, under a seed."""
@@ -40,20 +39,6 @@ class Discontinuities:
     """Elements of one group that jump together, at most."""
 
 
-@dataclass(frozen=True, slots=True)
-class Decisions:
-    """All that hangs on rounding in one call's outputs."""
-
-    unsettled: list[torch.Tensor | None] = field(default_factory=list)
-    """Per leaf of whole numbers, where ties or rounding decide: which of two equal values is the first."""
-    jumps: list[Discontinuities | None] = field(default_factory=list)
-    """Per floating leaf, what a decision that hangs on rounding makes of it."""
-    flips: Mapping[int, int] = field(default_factory=dict)
-    """Elements of one group that jump together, by output."""
-    are_ambiguous: bool = False
-    """True where so many whole numbers of an output hang on rounding that none is excused."""
-
-
 def look_for_ties(
     watched: Sequence[OutputWatch], moved: Iterable[list[torch.Tensor]], *, are_certain: bool = True
 ) -> None:
@@ -79,16 +64,13 @@ def _whole(watched: Sequence[OutputWatch]) -> list[tuple[int, OutputWatch]]:
     return [(index, leaf) for index, leaf in enumerate(watched) if leaf.scale is None]
 
 
-def find_decisions(
-    watched: Sequence[OutputWatch],
-    perturbed: Perturbed,
-    *,
-    decides: bool,
-    flips: Mapping[int, int],
-) -> Decisions:
+def jumping_together(
+    watched: Sequence[OutputWatch], perturbed: Perturbed, *, decides: bool, flips: Mapping[int, int]
+) -> list[int]:
     """Perturb inputs and parameters by a few roundoffs and note where outputs change or jump.
 
-    `flips` is known from other inputs of the same reference.
+    Returns, by output, the elements of one group that jump together; `flips` is known from other inputs of
+    the same reference.
     """
     for draw in range(policy.MORE_TIE_DRAWS):
         if draw == policy.TIE_DRAWS and not any(leaf.has_changed for leaf in watched):
@@ -97,37 +79,31 @@ def find_decisions(
         there = policy.TIE_ROUNDOFF if draw % 2 else -policy.TIE_ROUNDOFF
         for leaf, other in zip(watched, perturbed(there, 1 + draw // 2), strict=True):
             leaf.look(as_real(other))
-    together = {index: max(leaf.most, flips.get(index, 0)) for index, leaf in enumerate(watched)}
+    together = [max(leaf.most, flips.get(index, 0)) for index, leaf in enumerate(watched)]
     if decides:
         for index, leaf in enumerate(watched):
             for draw in range(1 + policy.MORE_TIE_DRAWS, 1 + policy.MORE_TIE_DRAWS + policy.FAR_DRAWS):
                 if leaf.can_jump and together[index] == 0:
-                    together[index] = _bisected(leaf, functools.partial(_one_leaf, perturbed, draw, index))
-    found = {index: together[index] for index, leaf in enumerate(watched) if decides and leaf.can_jump}
-    return Decisions(
-        unsettled=[leaf.unsettled() for leaf in watched],
-        are_ambiguous=any(leaf.is_ambiguous for leaf in watched),
-        jumps=[leaf.jumps(together[index]) for index, leaf in enumerate(watched)],
-        flips={index: most for index, most in found.items() if most},
-    )
+                    together[index] = _bisected(leaf, index, perturbed, draw)
+    return together
 
 
-def _one_leaf(perturbed: Perturbed, draw: int, index: int, roundoff: float) -> torch.Tensor:
-    return as_real(perturbed(roundoff, draw)[index])
-
-
-def _bisected(leaf: OutputWatch, perturbed: Callable[[float], torch.Tensor]) -> int:
+def _bisected(leaf: OutputWatch, index: int, perturbed: Perturbed, draw: int) -> int:
     """Bisect a large perturbation down to a few roundoffs; return how many of a group jump together there.
 
     A smooth change halves with the perturbation, and is soon too little for a jump; 0 then.
     """
-    near, far, here, there = 0.0, policy.FAR_ROUNDOFF, leaf.exact, perturbed(policy.FAR_ROUNDOFF)
+
+    def moved(roundoff: float) -> torch.Tensor:
+        return as_real(perturbed(roundoff, draw)[index])
+
+    near, far, here, there = 0.0, policy.FAR_ROUNDOFF, leaf.exact, moved(policy.FAR_ROUNDOFF)
     while True:
         places, most = leaf.jumped(here, there, far - near)
         if most == 0 or far - near < policy.TIE_ROUNDOFF:
             return most
         middle = (near + far) / 2
-        between = perturbed(middle)
+        between = moved(middle)
         one = places[0]
         first, second = ((end.flatten()[one] - between.flatten()[one]).abs() for end in (here, there))
         if bool(first >= second):
@@ -201,7 +177,7 @@ class OutputWatch:
             return torch.empty(0, dtype=torch.int64), 0
         rows, values = grouped(here), grouped(there)
         step = max(1, policy.CHUNK_ELEMENTS // rows.shape[1])
-        is_single = torch.finfo(self.dtype).bits >= _SINGLE_BITS
+        is_single = torch.finfo(self.dtype).bits >= SINGLE_BITS
         nearer = policy.FAR_JUMP * distance / policy.FAR_ROUNDOFF
         share = max(policy.TIE_JUMP, nearer) if is_single else policy.FAR_JUMP
         least = share * self.limit

@@ -14,12 +14,7 @@ from kernelwright.evaluator.referee.correctness import policy
 from kernelwright.evaluator.referee.correctness.trial_cache import Trial
 from kernelwright.evaluator.referee.correctness.trials import TrialPool
 from kernelwright.evaluator.referee.worker.candidate_failure import CandidateFailed
-from kernelwright.evaluator.referee.worker.setup import (
-    ProblemContext,
-    lay_out_call,
-    load_model,
-    start,
-)
+from kernelwright.evaluator.referee.worker.setup import ProblemContext, lay_out_call, load_model, start
 from kernelwright.evaluator.referee.worker.worker_process import WorkerProcess
 from kernelwright.evaluator.schema.evaluation import Status
 

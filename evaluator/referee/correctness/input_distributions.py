@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Final
@@ -13,6 +13,7 @@ import torch
 
 from kernelwright.evaluator.referee.correctness import policy
 from kernelwright.evaluator.referee.correctness.trial_cache import Trial
+from kernelwright.evaluator.referee.reference.constant_inputs import Variation
 from kernelwright.evaluator.referee.reference.input_structure import keeper, variable
 
 _SECOND_TERM: Final = 1 << 14
@@ -25,8 +26,6 @@ _CACHED_ELEMENTS: Final = 1 << 15
 """Elements that a CPU works on at once: of more, each operation would wait for memory, and for torch's other
 threads, whose waking takes ten times as long. Hardened products of 7 million elements took 7.5 ms of one core
 so, and 7.6 to 21 ms of two in pieces of 2**17 to 2**19."""
-
-Variant = Callable[[torch.Tensor, torch.Generator], torch.Tensor]
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +162,7 @@ def nearby(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     )
 
 
-def few_terms(longest: int, *, negligible: bool = True) -> Variant:
+def few_terms(longest: int, *, negligible: bool = True) -> Variation:
     """A variant that leaves a few elements of each reduction of this length, and next to nothing elsewhere.
 
     Zeros, unless the rest is `negligible` numbers.
@@ -229,7 +228,7 @@ def _poke(values: torch.Tensor, generator: torch.Generator, *, count: int, facto
     return changed.as_strided(values.shape, values.stride()) if values.is_contiguous() else changed
 
 
-VARIANTS: dict[str, Variant] = {
+VARIANTS: dict[str, Variation] = {
     "near_duplicate": functools.partial(_poke, count=3, factor=4.0),
     "zero_mean": _zero_mean,
     "sparse": _sparse,
@@ -259,7 +258,7 @@ VARIED: Final = {
 """A description of each variant, for people; the reference stays finite on it."""
 
 
-def varied(variant: Variant, leaf: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+def varied(variant: Variation, leaf: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     """An input varied, as far as its structure lets it; its type stays."""
     if not variable(leaf):
         return leaf

@@ -64,7 +64,6 @@ class ReductionTerms:
 
     @property
     def longest(self) -> int:
-        """Terms of the longest reduction."""
         return max(self.products, self.sums)
 
 
@@ -136,7 +135,6 @@ def _differ(own: torch.Tensor, best: torch.Tensor) -> bool:
 
 
 def trace_call(reference: Reference, model: nn.Module, arguments: Arguments) -> OpTrace:
-    """Trace one call."""
     with _OpWatch() as seen, ReductionCounter() as counted:
         output = reference.call(model, arguments)
     half = max(seen.halves, key=lambda dtype: torch.finfo(dtype).eps, default=None)

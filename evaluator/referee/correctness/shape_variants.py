@@ -3,23 +3,35 @@
 The problem's own `SHAPES` come first, then its integer constants scaled down by a power of two, odd ones
 kept odd. A smaller version counts only if it still is the same problem: it runs, with as many inputs and
 outputs of the same ranks and types.
+
+A correct candidate is tried at other shapes, too, which no prompt promises. The status is recorded and
+decides nothing: a kernel may be made for its shapes.
 """
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any, Final
 
 import torch
 
 from kernelwright.evaluator.referee.correctness import policy
+from kernelwright.evaluator.referee.correctness.op_trace import trace_call
+from kernelwright.evaluator.referee.correctness.tolerance import expect, limit
+from kernelwright.evaluator.referee.correctness.trial_cache import SolvedTrial, Trial
 from kernelwright.evaluator.referee.correctness.trials import TrialPool
+from kernelwright.evaluator.referee.correctness.verification import poison_outputs
 from kernelwright.evaluator.referee.reference.flop_counter import count_problem_work
 from kernelwright.evaluator.referee.reference.reference import Arguments, Output, Reference
-from kernelwright.evaluator.referee.worker.setup import ProblemContext
+from kernelwright.evaluator.referee.worker.candidate_failure import CandidateFailed
+from kernelwright.evaluator.referee.worker.setup import ModelSpec, ProblemContext, construct, lay_out_call
+from kernelwright.evaluator.referee.worker.worker_process import WorkerProcess
 from kernelwright.evaluator.schema.errors import ProblemError
+from kernelwright.evaluator.schema.evaluation import Status
 
 _PREFERRED: Final = ("small", "odd")
 
@@ -35,9 +47,14 @@ class ShapeVariant:
     output: Output
 
     @property
+    def tensors(self) -> list[torch.Tensor]:
+        """All inputs and outputs."""
+        return [*self.arguments.leaves, *self.output.leaves]
+
+    @property
     def elements(self) -> int:
         """Elements of all inputs and outputs."""
-        return sum(leaf.numel() for leaf in (*self.arguments.leaves, *self.output.leaves))
+        return sum(map(torch.numel, self.tensors))
 
 
 def evaluated(context: ProblemContext, pool: TrialPool, name: str) -> ShapeVariant:
@@ -133,21 +150,65 @@ def _build(variant: ShapeVariant, name: str, overrides: dict[str, Any]) -> Shape
     return ShapeVariant(name, context, variant.seed, arguments, output)
 
 
-def _same_sizes(variant: ShapeVariant, other: ShapeVariant) -> bool:
-    ours, theirs = ((*each.arguments.leaves, *each.output.leaves) for each in (variant, other))
-    return all(one.shape == two.shape for one, two in zip(ours, theirs, strict=True))
+def _same_sizes(one: ShapeVariant, other: ShapeVariant) -> bool:
+    return [leaf.shape for leaf in one.tensors] == [leaf.shape for leaf in other.tensors]
 
 
 def _same_problem(one: ShapeVariant, other: ShapeVariant) -> bool:
     kept = one.arguments.args == other.arguments.args and one.arguments.kwargs == other.arguments.kwargs
-    pairs = (
-        (one.arguments.leaves, other.arguments.leaves),
-        (one.output.leaves, other.output.leaves),
-    )
-    return kept and all(_alike(left, right) for left, right in pairs)
+    ours, theirs = ([(leaf.dim(), leaf.dtype) for leaf in each.tensors] for each in (one, other))
+    return kept and len(one.output.leaves) == len(other.output.leaves) and ours == theirs
 
 
-def _alike(left: list[torch.Tensor], right: list[torch.Tensor]) -> bool:
-    return len(left) == len(right) and all(
-        one.dim() == two.dim() and one.dtype == two.dtype for one, two in zip(left, right, strict=True)
+class OtherShapes:
+    """Tries candidates of one problem at sizes they were not asked for."""
+
+    def __init__(self, variant: ShapeVariant, *, call_s: float) -> None:
+        """`variant` is the problem at the evaluated shapes; `call_s` bounds a call."""
+        self._variant = variant
+        self._call_s = call_s
+        self._solved: list[tuple[ShapeVariant, Trial]] | None = None
+
+    def try_on(self, worker: WorkerProcess) -> dict[str, Status]:
+        """Statuses of a verified candidate at other shapes, by their names; empty where there are none.
+
+        The side may be gone afterwards.
+        """
+        if self._solved is None:
+            self._solved = list(islice(self._solve(), policy.OTHER_SHAPES))
+        found: dict[str, Status] = {}
+        for number, (variant, trial) in enumerate(self._solved):
+            if worker.lost:
+                break
+            with contextlib.suppress(torch.OutOfMemoryError):
+                found[variant.name] = self._status(worker, variant, trial, f"sizes{number}")
+        return found
+
+    def _solve(self) -> Iterator[tuple[ShapeVariant, Trial]]:
+        for variant in versions(self._variant):
+            # What fits alone may not fit beside what a referee holds, or what others do.
+            with contextlib.suppress(ProblemError, torch.OutOfMemoryError):
+                yield variant, _trial(variant)
+
+    def _status(self, worker: WorkerProcess, variant: ShapeVariant, trial: Trial, name: str) -> Status:
+        try:
+            construct(variant.context, worker, ModelSpec("ModelNew", name, variant.seed, vary=False))
+            buffers = lay_out_call(worker, name, trial.arguments, trial.expected.output)
+            poison_outputs(buffers, trial, 0)
+            variant.context.device.synchronize()
+            buffers.run(name, timeout_s=self._call_s)
+        except CandidateFailed as failure:
+            return failure.status
+        found = trial.compare(buffers.read())
+        return Status.PASSED if found.mismatch is None else Status.WRONG_VALUES
+
+
+def _trial(variant: ShapeVariant) -> Trial:
+    reference = variant.context.reference
+    model = reference.model(variant.seed)
+    trace = trace_call(reference, model, variant.arguments)
+    solved = SolvedTrial(
+        variant.arguments, expect(reference, model, variant.arguments, variant.context.math, trace)
     )
+    bound = limit(variant.context.math, zero_mean=False, terms=trace.terms)
+    return Trial(variant.name, bound, lambda: solved)

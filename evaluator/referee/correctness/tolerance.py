@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import Final
@@ -23,9 +23,10 @@ from torch import nn
 
 from kernelwright.evaluator.referee.correctness import policy
 from kernelwright.evaluator.referee.correctness.discontinuities import (
-    Decisions,
+    Discontinuities,
     OutputWatch,
-    find_decisions,
+    Perturbed,
+    jumping_together,
     look_for_ties,
     to_and_fro,
 )
@@ -48,45 +49,61 @@ _HALF_BITS: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
+class ExpectedLeaf:
+    """One exact output tensor, and the scale of honest errors; whole numbers have none."""
+
+    own: torch.Tensor
+    """The reference's own, in the problem's dtype."""
+    exact: torch.Tensor
+    """float64 values (floating leaves, complex ones in parts) or the values themselves."""
+    scale: torch.Tensor | None = None
+    """The error scale of each group, shape [groups]."""
+    roundoff: float | None = None
+    """What one rounding of every input makes of most groups at most."""
+    half: torch.dtype | None = None
+    """The half precision whose roundings on the way are most of its error, where it is wider."""
+    overflowed: torch.Tensor | None = None
+    """Where only the reference's own arithmetic is not finite: no candidate is held to that."""
+    unsettled: torch.Tensor | None = None
+    """Whole numbers where ties or rounding decide: which of two equal values is the first."""
+    jumps: Discontinuities | None = None
+    """What a decision that hangs on rounding makes of floating values."""
+
+    @property
+    def precision(self) -> torch.dtype:
+        """The type whose roundings a floating leaf carries."""
+        return self.half or as_real(self.own).dtype
+
+
+@dataclass(frozen=True, slots=True)
 class Expected:
     """The exact outputs for one set of inputs, and the scale of honest errors."""
 
     output: Output
     """The reference's own output, in the problem's dtypes."""
-    exact: list[torch.Tensor]
-    """float64 values (floating leaves, complex ones in parts) or the values themselves."""
-    scales: list[torch.Tensor | None]
-    """Per floating leaf, the error scale of each group, shape [groups]."""
+    leaves: list[ExpectedLeaf]
     in_double: bool
     """False where the reference cannot run in float64."""
-    roundoffs: list[float | None] = field(default_factory=list)
-    """Per floating leaf, what one rounding of every input makes of most of its groups at most."""
-    halves: list[torch.dtype | None] = field(default_factory=list)
-    """Per leaf, the half precision whose roundings on the way are most of its error, where it is wider."""
-    decisions: Decisions = field(default_factory=Decisions)
-    """Elements that hang on rounding."""
-    overflowed: list[torch.Tensor | None] = field(default_factory=list)
-    """Per leaf, where only the reference's own arithmetic is not finite: no candidate is held to that."""
     responses: Callable[[], list[torch.Tensor | None]] | None = None
     """Computes, per floating leaf, the response of each group to further perturbations, shape [groups]."""
     is_double: bool = False
     """True where all of the problem is in double precision: the unit of errors is a rounding there."""
+    flips: Mapping[int, int] = field(default_factory=dict)
+    """Elements of one group that jump together, by output."""
+    are_ambiguous: bool = False
+    """True where so many whole numbers of an output hang on rounding that none is excused."""
 
     def settled(self) -> Expected:
         """Return the same with scales from many perturbations: one may by chance hardly move a group."""
         if self.responses is None:
             return self
-        scales = self.scales.copy()
-        for index, response in enumerate(self.responses()):
-            scale, jumps = scales[index], self.decisions.jumps
-            if scale is not None and response is not None and not (jumps and jumps[index]):
-                scales[index] = torch.maximum(scale, response)
-        return replace(self, scales=scales, responses=None)
-
-    def precision(self, index: int) -> torch.dtype:
-        """The type whose roundings a floating leaf carries."""
-        half = self.halves[index] if self.halves else None
-        return half or as_real(self.output.leaves[index]).dtype
+        leaves = [
+            replace(leaf, scale=torch.maximum(leaf.scale, response))
+            if leaf.scale is not None and response is not None and leaf.jumps is None
+            else leaf
+            for leaf, response in zip(self.leaves, self.responses(), strict=True)
+        ]
+        return replace(self, leaves=leaves, responses=None)
 
 
 def expect(
@@ -106,90 +123,76 @@ def expect(
         perturbed, reference, model, arguments, wide=wide if double is not None else None
     )
     roundoff = _roundoff(model, arguments, math_policy)
-    exact, other = (double or output).leaves, call(roundoff).leaves
-    solved = [
+    exact, other = (double or output).leaves, call(roundoff, 0)
+    leaves = [
         _solve_leaf(leaf, exact[index], other[index], trace) for index, leaf in enumerate(output.leaves)
     ]
-    values, scales = [leaf.exact for leaf in solved], [leaf.scales for leaf in solved]
     # Perturbations would undo roundings that are meant.
     rounds_to = None if trace.keeps_roundings else trace.half
     coarse = None if rounds_to is None else torch.finfo(rounds_to).eps / 2
-    responses = functools.cache(lambda: _responses(call, roundoff, values, scales, coarse=coarse))
+    responses = functools.cache(lambda: _responses(call, roundoff, leaves, coarse=coarse))
     can_move = movable(model, arguments)
     expected = Expected(
         output,
-        values,
-        scales,
+        leaves,
         double is not None,
-        roundoffs=[leaf.roundoff for leaf in solved],
-        halves=[leaf.half for leaf in solved],
-        overflowed=[leaf.overflowed for leaf in solved],
         responses=responses if can_move else None,
         is_double=roundoff < policy.UNIT_ROUNDOFF["fp32"],
     )
-    has_ties = None in scales and has_integers(arguments)
-    if not ((None in scales or trace.decides) and (can_move or has_ties)):
+    has_whole = any(leaf.scale is None for leaf in leaves)
+    if not ((has_whole or trace.decides) and (can_move or (has_whole and has_integers(arguments)))):
         return expected
     rounded = functools.partial(perturbed, reference, model, arguments, wide=None)
     apart = functools.partial(untied, reference, model, arguments)
-    return replace(expected, decisions=_decisions(expected, call, rounded, apart, trace, is_tiny=is_tiny))
+    return _with_decisions(expected, call, rounded, apart, trace, is_tiny=is_tiny)
 
 
-def _decisions(
+def _with_decisions(
     expected: Expected,
-    call: Callable[..., Output],
-    rounded: Callable[..., Output],
+    call: Perturbed,
+    rounded: Perturbed,
     apart: Callable[[int], list[torch.Tensor]],
     trace: OpTrace,
     *,
     is_tiny: bool,
-) -> Decisions:
+) -> Expected:
     """Find what hangs on rounding: in wide arithmetic by `call`, and by `rounded` in the reference's own.
 
     What hangs on the order of equal integers is found by `apart`.
     """
     watched = [
-        OutputWatch(
-            leaf, scale, expected.precision(index), dtype_limit(policy.OTHER_LIMIT, expected.precision(index))
-        )
-        if scale is not None
-        else OutputWatch(leaf, None, leaf.dtype, 0.0)
-        for index, (leaf, scale) in enumerate(zip(expected.exact, expected.scales, strict=True))
+        OutputWatch(leaf.exact, leaf.scale, leaf.precision, dtype_limit(policy.OTHER_LIMIT, leaf.precision))
+        if leaf.scale is not None
+        else OutputWatch(leaf.exact, None, leaf.exact.dtype, 0.0)
+        for leaf in expected.leaves
     ]
-
-    def moved(roundoff: float, draw: int) -> list[torch.Tensor]:
-        return call(roundoff, draw=draw).leaves
-
-    def moved_and_rounded(roundoff: float, draw: int) -> list[torch.Tensor]:
-        return rounded(roundoff, draw=draw).leaves
-
     ties = policy.TINY_TIE_ROUNDOFF if is_tiny else policy.TIE_ROUNDOFF
-    look_for_ties(watched, to_and_fro(moved_and_rounded, ties, policy.ROUNDED_TIE_DRAWS))
+    look_for_ties(watched, to_and_fro(rounded, ties, policy.ROUNDED_TIE_DRAWS))
     if trace.half is not None:
         coarse = 2 * torch.finfo(trace.half).eps
-        look_for_ties(watched, to_and_fro(moved, coarse, policy.HALF_TIE_DRAWS))
+        look_for_ties(watched, to_and_fro(call, coarse, policy.HALF_TIE_DRAWS))
     untied_outputs = takewhile(bool, map(apart, range(policy.ROUNDED_TIE_DRAWS)))
     look_for_ties(watched, untied_outputs, are_certain=False)
-    return find_decisions(watched, moved, decides=trace.decides, flips=trace.flips)
-
-
-@dataclass(frozen=True, slots=True)
-class _SolvedLeaf:
-    """Fields of `Expected` for one output leaf; those of a leaf that is not floating are absent."""
-
-    exact: torch.Tensor
-    scales: torch.Tensor | None = None
-    roundoff: float | None = None
-    half: torch.dtype | None = None
-    overflowed: torch.Tensor | None = None
+    together = jumping_together(watched, call, decides=trace.decides, flips=trace.flips)
+    leaves = [
+        replace(leaf, unsettled=watch.unsettled(), jumps=watch.jumps(most))
+        for leaf, watch, most in zip(expected.leaves, watched, together, strict=True)
+    ]
+    jumping = enumerate(zip(watched, together, strict=True)) if trace.decides else ()
+    return replace(
+        expected,
+        leaves=leaves,
+        flips={index: most for index, (watch, most) in jumping if watch.can_jump and most},
+        are_ambiguous=any(watch.is_ambiguous for watch in watched),
+    )
 
 
 def _solve_leaf(
     leaf: torch.Tensor, exact: torch.Tensor, perturbed_leaf: torch.Tensor, trace: OpTrace
-) -> _SolvedLeaf:
+) -> ExpectedLeaf:
     """Measure one output leaf of the reference against its float64 values and the perturbed ones."""
     if not (leaf.is_floating_point() or leaf.is_complex()):
-        return _SolvedLeaf(exact)
+        return ExpectedLeaf(leaf, exact)
     computed, values, overflowed = as_real(leaf), as_real(exact).double(), None
     if not all_finite(computed):
         not_finite = ~computable(computed).isfinite()
@@ -197,16 +200,11 @@ def _solve_leaf(
         values = torch.where(not_finite, computed.double(), values)
     is_wide = torch.finfo(computed.dtype).bits > _HALF_BITS and not trace.keeps_roundings
     found = _scale(computed, values, as_real(perturbed_leaf), half=trace.half if is_wide else None)
-    return replace(found, overflowed=overflowed)
+    return replace(found, own=leaf, overflowed=overflowed)
 
 
 def _responses(
-    call: Callable[..., Output],
-    roundoff: float,
-    exact: list[torch.Tensor],
-    scales: list[torch.Tensor | None],
-    *,
-    coarse: float | None,
+    call: Perturbed, roundoff: float, leaves: list[ExpectedLeaf], *, coarse: float | None
 ) -> list[torch.Tensor | None]:
     """Per floating leaf, the median response of each group to further perturbations: few make it jump.
 
@@ -214,12 +212,12 @@ def _responses(
     perturbations counts, too, where it errs about as much in most groups: a row whose two largest scores such
     a rounding orders may go either way, and the reference's own rounding may by chance have moved it little.
     """
-    usual = _moved(call, roundoff, exact)
+    usual = _moved(call, roundoff, leaves)
     found = [torch.stack(each).median(0).values if each else None for each in usual]
     if coarse is None:
         return found
-    for index, each in enumerate(_moved(call, coarse, exact)):
-        response, scale = found[index], scales[index]
+    for index, each in enumerate(_moved(call, coarse, leaves)):
+        response, scale = found[index], leaves[index].scale
         if not each or response is None or scale is None:
             continue
         largest = torch.stack(each).amax(0)
@@ -228,19 +226,17 @@ def _responses(
     return found
 
 
-def _moved(
-    call: Callable[..., Output], roundoff: float, exact: list[torch.Tensor]
-) -> list[list[torch.Tensor]]:
+def _moved(call: Perturbed, roundoff: float, expected: list[ExpectedLeaf]) -> list[list[torch.Tensor]]:
     """Per floating leaf, the response of each group to each of some perturbations."""
-    found: list[list[torch.Tensor]] = [[] for _ in exact]
+    found: list[list[torch.Tensor]] = [[] for _ in expected]
     for sample in range(1, policy.SETTLING_SAMPLES + 1):
         leaves: list[torch.Tensor] = []
         with contextlib.suppress(ProblemError):  # it need not run on each
-            leaves = call(roundoff, draw=-sample).leaves
+            leaves = call(roundoff, -sample)
         for index, leaf in enumerate(leaves):
             is_known = leaf.is_floating_point() or leaf.is_complex()
-            if is_known and as_real(leaf).shape == exact[index].shape:
-                found[index].append(_response(as_real(leaf), exact[index]))
+            if is_known and as_real(leaf).shape == (exact := expected[index].exact).shape:
+                found[index].append(_response(as_real(leaf), exact))
     return found
 
 
@@ -272,7 +268,7 @@ def _roundoff(model: nn.Module, arguments: Arguments, math_policy: str) -> float
 
 def _scale(
     computed: torch.Tensor, exact: torch.Tensor, moved: torch.Tensor, *, half: torch.dtype | None
-) -> _SolvedLeaf:
+) -> ExpectedLeaf:
     """Measure error scales, and find out if roundings to `half` precision on the way are most of the error.
 
     If so, half precision's lower limits apply. The part of the scale without these roundings is raised by as
@@ -293,7 +289,7 @@ def _scale(
     share = 1.0 if is_halved or information.bits == _HALF_BITS else policy.OWN_ERROR_SHARE
     roundoff = max(bulk(others, sizes), bulk(own, sizes) / share, information.tiny)
     scales = torch.maximum(scales, overall) + information.tiny
-    return _SolvedLeaf(exact, scales, roundoff, half if is_halved else None)
+    return ExpectedLeaf(computed, exact, scales, roundoff, half if is_halved else None)
 
 
 def _least_scales_by_size(scales: torch.Tensor, sizes: torch.Tensor, *, eps: float) -> torch.Tensor:
@@ -367,14 +363,14 @@ def change_limit(terms: ReductionTerms) -> float:
 
 def output_scales(expected: Expected) -> list[float | None]:
     """The scale of each output as a whole."""
-    return [None if scale is None else _overall_rms(scale) for scale in expected.scales]
+    return [None if leaf.scale is None else _overall_rms(leaf.scale) for leaf in expected.leaves]
 
 
 def relative_scales(expected: Expected) -> list[float]:
     """The scale of each output of numbers, relative to its size."""
     return [
-        scale / (float(rms(finite_or_zero(as_real(exact)).reshape(1, -1))) or 1.0)
-        for exact, scale in zip(expected.exact, output_scales(expected), strict=True)
+        scale / (float(rms(finite_or_zero(as_real(leaf.exact)).reshape(1, -1))) or 1.0)
+        for leaf, scale in zip(expected.leaves, output_scales(expected), strict=True)
         if scale is not None
     ]
 
@@ -385,11 +381,13 @@ def with_least_scales(expected: Expected, usual: list[float | None]) -> Expected
     Kernels lose bits of tiny inputs that pass through numbers near one, as in `exp(x) - 1`: nothing beside
     outputs of the problem's own inputs, and few of the bits of tiny ones.
     """
-    scales = [
-        scale if scale is None or most is None else torch.maximum(scale, _floor(exact, most))
-        for exact, scale, most in zip(expected.exact, expected.scales, usual, strict=True)
+    leaves = [
+        leaf
+        if leaf.scale is None or most is None
+        else replace(leaf, scale=torch.maximum(leaf.scale, _floor(leaf.exact, most)))
+        for leaf, most in zip(expected.leaves, usual, strict=True)
     ]
-    return replace(expected, scales=scales)
+    return replace(expected, leaves=leaves)
 
 
 def _floor(exact: torch.Tensor, usual: float) -> torch.Tensor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import nn
@@ -13,6 +13,7 @@ from torch import nn
 from kernelwright.evaluator.ipc.tensor_tree import Tree, same_structure
 from kernelwright.evaluator.ipc.weight_spread import UNCHANGED, Spread
 from kernelwright.evaluator.referee.correctness import policy
+from kernelwright.evaluator.referee.correctness.comparison import Comparison, compare
 from kernelwright.evaluator.referee.correctness.tolerance import Expected, output_scales
 from kernelwright.evaluator.referee.reference.input_structure import computable, variable
 from kernelwright.evaluator.referee.reference.reference import Arguments, Output
@@ -29,10 +30,9 @@ class SolvedTrial:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of all its tensors."""
-        scales = (scale for scale in self.expected.scales if scale is not None)
-        held = (*self.arguments.leaves, *self.expected.output.leaves, *self.expected.exact, *scales)
-        return sum(leaf.numel() * leaf.element_size() for leaf in held)
+        found = self.expected.leaves
+        solved = (each for leaf in found for each in (leaf.own, leaf.exact, leaf.scale) if each is not None)
+        return sum(leaf.numel() * leaf.element_size() for leaf in (*self.arguments.leaves, *solved))
 
 
 Solve = Callable[[], SolvedTrial]
@@ -61,7 +61,6 @@ class TrialCache:
         return self._kept.get(solve)
 
     def drop(self, solve: Solve) -> None:
-        """Keep it no longer."""
         self._kept.pop(solve, None)
 
     def _make_room(self) -> None:
@@ -91,13 +90,15 @@ class Trial:
 
     @property
     def arguments(self) -> Arguments:
-        """The inputs."""
         return self.solved.arguments
 
     @property
     def expected(self) -> Expected:
-        """The expected outputs."""
         return self.solved.expected
+
+    def compare(self, outputs: list[torch.Tensor]) -> Comparison:
+        """Compare outputs for its inputs with the expected ones."""
+        return compare(self.expected, outputs, limit=self.limit, trial=self.name, overall=self.overall)
 
     @property
     def kept(self) -> SolvedTrial | None:
@@ -115,15 +116,16 @@ class Draw:
     """One weight draw: the disclosed seed, whether parameters were varied, and its trials."""
 
     seed: int
-    vary: bool
     model: nn.Module
-    trials: list[Trial]
-    given: dict[str, torch.Tensor]
+    vary: bool = False
+    """True where constants were moved."""
+    spread: Spread = UNCHANGED
+    """Factor on the distance of random weights from their means."""
+    trials: list[Trial] = field(default_factory=list)
+    given: dict[str, torch.Tensor] = field(default_factory=dict)
     """Parameters and buffers that were changed after construction: a candidate is given them by name."""
     at_construction: bool = True
     """True where constants that construction makes were varied there."""
-    spread: Spread = UNCHANGED
-    """Factor on the distance of random weights from their means."""
 
     def spec(
         self, class_name: str, *, state: dict[str, torch.Tensor] | None = None, model: str = "m"
@@ -177,11 +179,7 @@ class Origin:
         )
 
     def require_same_form(self, other: Origin, problem: str) -> None:
-        """Require outputs of the same shapes: memory for them is laid out once.
-
-        Raises:
-            ProblemError: they differ.
-        """
+        """Raise `ProblemError` unless outputs have the same shapes: memory for them is laid out once."""
         if not same_structure(self.tree, other.tree) or self.shapes != other.shapes:
             shapes = (", ".join(str(tuple(shape)) for shape in origin.shapes) for origin in (self, other))
             raise ProblemError(
@@ -190,7 +188,6 @@ class Origin:
             )
 
     def draw(self) -> Arguments:
-        """Its inputs."""
         kept = self.trial.kept
         return kept.arguments if kept is not None else self.redraw()
 

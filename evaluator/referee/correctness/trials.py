@@ -21,7 +21,6 @@ from kernelwright.evaluator.referee.correctness.input_distributions import (
     LARGER_WEIGHTS,
     VARIANTS,
     Starts,
-    Variant,
     few_terms,
     has_one_sign,
     nearby,
@@ -40,8 +39,7 @@ from kernelwright.evaluator.referee.correctness.trial_cache import (
     count_finite,
     mark,
 )
-from kernelwright.evaluator.referee.correctness.weight_draws import Weights
-from kernelwright.evaluator.referee.reference.constant_inputs import ConstantInputs, variation_seed
+from kernelwright.evaluator.referee.reference.constant_inputs import ConstantInputs, Variation, variation_seed
 from kernelwright.evaluator.referee.reference.fixed_state import have_equal_state
 from kernelwright.evaluator.referee.reference.input_structure import kept_in_order, variable
 from kernelwright.evaluator.referee.reference.larger_weights import has_random_weights
@@ -80,7 +78,7 @@ class TrialPool:
         self.draws: list[Draw] = []
         self.skipped: list[str] = []
         """Variants this problem's reference does not stay finite on."""
-        self._variants: dict[str, tuple[Variant, int | None]] = {
+        self._variants: dict[str, tuple[Variation, int | None]] = {
             name: (variant, None) for name, variant in VARIANTS.items()
         }
         """Each variant by its name, and the number of the input it is for; None where it is for all."""
@@ -187,14 +185,14 @@ class TrialPool:
 
     def _noted(self, trial: Trial) -> Trial:
         expected = trial.expected
-        self.trace = self.trace.noting(expected.decisions.flips, keeps_state=expected.output.wrote_state)
+        self.trace = self.trace.noting(expected.flips, keeps_state=expected.output.wrote_state)
         return trial
 
     def _origin(self, name: str, model: nn.Module) -> Origin:
         draw = functools.partial(self._drawn, self._seed())
         return Origin.of(self._noted(self._trial(name, draw, model)), draw)
 
-    def _variation(self, variant: Variant, origin: Origin, only: int | None = None) -> Draws:
+    def _variation(self, variant: Variation, origin: Origin, only: int | None = None) -> Draws:
         """Draws of varied inputs; of one of them `only`, where it is given."""
         seed = self._seed()
 
@@ -288,7 +286,7 @@ class TrialPool:
     def notes(self) -> list[str]:
         return [f"variants not applicable: {', '.join(self.skipped)}"] if self.skipped else []
 
-    def _first_draw(self, weights: Weights) -> None:
+    def _first_draw(self, weights: Draw) -> None:
         origin, model = self._origins[0], weights.model
         made = {name: self._attempt(name, variant, origin, model) for name, variant in VARIANTS.items()}
         self.skipped = [name for name, trial in made.items() if trial is None]
@@ -298,11 +296,10 @@ class TrialPool:
             trials += self._precision_trials(trials, model)
         self._add_draw(weights, trials)
 
-    def _add_draw(self, weights: Weights, trials: list[Trial]) -> None:
+    def _add_draw(self, weights: Draw, trials: list[Trial]) -> None:
         fixed = self._reference.fixed
         given = fixed.of_model(weights.model) if weights.vary else {}
-        made = trials, given, fixed.at_construction, weights.spread
-        self.draws.append(Draw(weights.seed, weights.vary, weights.model, *made))
+        self.draws.append(replace(weights, trials=trials, given=given, at_construction=fixed.at_construction))
 
     def _precision_trials(self, trials: list[Trial], model: nn.Module) -> Iterator[Trial]:
         """Trials that tell narrow operands from sums in another order."""
@@ -347,9 +344,9 @@ class TrialPool:
         if vary and not is_telling:
             self._second_draw(vary=False)  # of nothing finite every candidate would be accepted
             return
-        self._complete(Weights(seed, model, vary), origin)
+        self._complete(Draw(seed, model, vary), origin)
 
-    def _complete(self, weights: Weights, origin: Origin) -> None:
+    def _complete(self, weights: Draw, origin: Origin) -> None:
         """Make the other trials of the second draw."""
         model, trials = weights.model, [origin.trial]
         if "zero_mean" not in self.skipped:
@@ -376,7 +373,7 @@ class TrialPool:
     def _attempt(
         self,
         name: str,
-        variant: Variant,
+        variant: Variation,
         origin: Origin,
         model: nn.Module,
         *,
@@ -390,7 +387,7 @@ class TrialPool:
         made = self._trial(name, self._variation(variant, origin, only), model, usual)
         with contextlib.suppress(ProblemError):
             expected = self._noted(made).expected
-            tells = not expected.decisions.are_ambiguous or self.bases[0].expected.decisions.are_ambiguous
+            tells = not expected.are_ambiguous or self.bases[0].expected.are_ambiguous
             if tells and origin.is_met_by(expected.output, share):
                 return made
         made.forget()

@@ -5,19 +5,13 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import torch
 
 from kernelwright.evaluator.devices.guarded_block import Edge
 from kernelwright.evaluator.ipc.contestant_messages import Stain
 from kernelwright.evaluator.referee.correctness import policy
-from kernelwright.evaluator.referee.correctness.comparison import (
-    Comparison,
-    Outputs,
-    compare,
-    compare_change,
-)
+from kernelwright.evaluator.referee.correctness.comparison import Comparison, Outputs, compare, compare_change
 from kernelwright.evaluator.referee.correctness.guarded_calls import EDGES, TENSORS, GuardedCalls
 from kernelwright.evaluator.referee.correctness.input_distributions import (
     AS_GIVEN,
@@ -33,6 +27,7 @@ from kernelwright.evaluator.referee.reference.effects import AFTERWARDS, equal_o
 from kernelwright.evaluator.referee.reference.reference import Reference
 from kernelwright.evaluator.referee.worker.call_buffers import CallBuffers
 from kernelwright.evaluator.referee.worker.candidate_failure import CandidateFailed
+from kernelwright.evaluator.referee.worker.output_ownership import INTEGERS
 from kernelwright.evaluator.referee.worker.setup import (
     VERIFIED,
     CallMemory,
@@ -49,21 +44,6 @@ _TOLERATED = (Status.RUNTIME_ERROR, Status.OUT_OF_MEMORY)
 _REFUSES = "right elsewhere, fails where an input's first or last element lies beside unmapped memory"
 _GUARDED = "right elsewhere, wrong where memory around tensors, and in new ones, holds NaN"
 _UNSTEADY = "right on some repeats, wrong on others"
-_SIGNED = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
-"""Signed integers by their bytes."""
-
-
-@dataclass(slots=True)
-class TrialTally:
-    """Results of the checks so far."""
-
-    trials: int = 0
-    error_ratio: float = 0.0
-    names: tuple[str, ...] = ()
-    weights: str = "none"
-    parameters: str = "none"
-    repeatable: bool | None = None
-    guarded: tuple[str, ...] = ()
 
 
 class Verifier:
@@ -85,7 +65,12 @@ class Verifier:
         self._pool = pool
         self._secret = secret
         self._call_s = call_s
-        self.tally = TrialTally()
+        self._trials, self._error_ratio = 0, 0.0
+        self._names: list[str] = []
+        """Trials whose outputs were right."""
+        self._weights = self._parameters = "none"
+        self._repeatable: bool | None = None
+        self._guarded_tensors: tuple[str, ...] = ()
         self._outputs: list[torch.Tensor] = []
         """Outputs of the last call that was checked."""
         first = pool.draws[0].trials[0]
@@ -112,8 +97,8 @@ class Verifier:
     def _verify(self, trials: int) -> None:
         first, second = self._pool.draws
         base, *others = first.trials
-        self.tally.weights = self._construct_and_check(first, base, model="m")
-        self.tally.guarded = self._guard(base)
+        self._weights = self._construct_and_check(first, base, model="m")
+        self._guarded_tensors = self._guard(base)
         # Each of these finds what no other does; the first nearly repeats the base, which one that keeps its
         # outputs has just seen. The order of the rest is secret, and `trials` bounds the varied values alone.
         first_names = ("near_duplicate", CONSTANT_INPUTS, "zero_mean", "nearby", "few_terms", AS_GIVEN)
@@ -128,7 +113,7 @@ class Verifier:
             self._require_change(trial)
         self._repeat(base)
         self._check_row([base, *chosen][: self._slots])
-        self.tally.parameters = self._construct_and_check(second, second.trials[0], model="n")
+        self._parameters = self._construct_and_check(second, second.trials[0], model="n")
         for trial in second.trials[1:]:
             self._require_correct(trial, "n")
 
@@ -177,14 +162,14 @@ class Verifier:
     def _record(self, mismatch: Mismatch | None = None) -> Verification:
         backward = self._context.reference.backward
         return Verification(
-            trials=self.tally.trials,
-            distributions=tuple(dict.fromkeys(self.tally.names)),
-            weights=self.tally.weights,
-            parameters=self.tally.parameters,
-            error_ratio=self.tally.error_ratio if self.tally.trials else None,
+            trials=self._trials,
+            distributions=tuple(dict.fromkeys(self._names)),
+            weights=self._weights,
+            parameters=self._parameters,
+            error_ratio=self._error_ratio if self._trials else None,
             limit_ratio=min(trial.limit for trial in self._pool.draws[0].trials),
-            bitwise_repeatable=self.tally.repeatable,
-            guarded=self.tally.guarded,
+            bitwise_repeatable=self._repeatable,
+            guarded=self._guarded_tensors,
             gradients=backward.names if backward is not None else (),
             effects=self._context.reference.effects.names,
             constant_inputs=self._pool.constant_inputs,
@@ -266,19 +251,13 @@ class Verifier:
             raise
         self._require_inputs_unchanged(trial, index)
         self._outputs = self._buffers.read(index)
-        comparison = compare(
-            trial.expected,
-            self._outputs,
-            limit=trial.limit,
-            trial=trial.name,
-            overall=trial.overall,
-        )
+        comparison = trial.compare(self._outputs)
         if not guarded:
             self._buffers.returned.take_back(self._secret)
-        self.tally.trials += 1
+        self._trials += 1
         if comparison.mismatch is None:
-            self.tally.names += (trial.name,)
-            self.tally.error_ratio = max(self.tally.error_ratio, comparison.error_ratio)
+            self._names.append(trial.name)
+            self._error_ratio = max(self._error_ratio, comparison.error_ratio)
         return comparison
 
     def _repeat(self, trial: Trial) -> None:
@@ -291,7 +270,7 @@ class Verifier:
                     comparison.mismatch, Status.NONDETERMINISTIC, "right at first, wrong on a repeat"
                 )
             seen.append(self._outputs)
-        self.tally.repeatable = equal_outputs(*seen)
+        self._repeatable = equal_outputs(*seen)
 
     def _check_row(self, trials: list[Trial]) -> None:
         """Make several calls before any output is read: a later call must not change an earlier output."""
@@ -380,6 +359,6 @@ def poison(place: torch.Tensor, exact: torch.Tensor) -> None:
     elif place.dtype == torch.bool:
         place.copy_(~exact)
     else:
-        # Torch cannot add to unsigned numbers of more than eight bits: their bytes are taken as signed ones.
-        signed = _SIGNED[exact.element_size()]
+        # Torch cannot add to unsigned numbers of more than eight bits: their bytes are taken as others.
+        signed = INTEGERS[exact.element_size()]
         place.view(signed).copy_(exact.view(signed) + 1)

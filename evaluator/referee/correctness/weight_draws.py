@@ -8,45 +8,31 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import torch
 from torch import nn
 
-from kernelwright.evaluator.ipc.weight_spread import UNCHANGED, Spread
 from kernelwright.evaluator.referee.correctness import policy
 from kernelwright.evaluator.referee.correctness.tolerance import relative_scales
-from kernelwright.evaluator.referee.correctness.trial_cache import Trial, count_finite
+from kernelwright.evaluator.referee.correctness.trial_cache import Draw, Trial, count_finite
 from kernelwright.evaluator.referee.reference.fixed_state import have_equal_state
 from kernelwright.evaluator.referee.reference.larger_weights import enlarged_models
 from kernelwright.evaluator.referee.reference.reference import Arguments, Reference
 from kernelwright.evaluator.schema.errors import ProblemError
 
 
-@dataclass(frozen=True, slots=True)
-class Weights:
-    """A model, and how it was made."""
-
-    seed: int
-    model: nn.Module
-    vary: bool = False
-    """True where constants were moved."""
-    spread: Spread = UNCHANGED
-    """Factor on the distance of random weights from their means."""
-
-
-def timed_weights(reference: Reference, seed: int, base: Arguments) -> Weights:
+def timed_weights(reference: Reference, seed: int, base: Arguments) -> Draw:
     """Move parameters off their initial values, which a kernel may skip, if the reference stays finite."""
     fixed = reference.fixed
     plain, off = (reference.model(seed, vary=vary) for vary in (False, True))
     if have_equal_state(plain, off):
-        return Weights(seed, plain)
+        return Draw(seed, plain)
     wanted = reference.call(plain, base).leaves
     made = functools.partial(reference.model, seed, vary=True)
     found = fixed.varied(made, lambda model: is_as_finite(reference, model, base, wanted))
     if found is None or have_equal_state(plain, found):
-        return Weights(seed, plain)
-    return Weights(seed, found, vary=True)
+        return Draw(seed, plain)
+    return Draw(seed, found, vary=True)
 
 
 def is_as_finite(reference: Reference, model: nn.Module, base: Arguments, wanted: list[torch.Tensor]) -> bool:
@@ -63,15 +49,15 @@ def is_as_finite(reference: Reference, model: nn.Module, base: Arguments, wanted
 
 def enlarged(
     reference: Reference, seed: int, bases: list[Trial], solve: Callable[[nn.Module], Trial]
-) -> tuple[Weights, Trial] | None:
+) -> tuple[Draw, Trial] | None:
     """Make random weights larger, as far as outputs stay about as exact as those of `bases`."""
     usual = relative_scales(bases[0].expected)
     most = [max(policy.MOST_WORSE * scale, policy.EXACT_ENOUGH) for scale in usual]
-    for found in enlarged_models(reference, seed, [base.arguments for base in bases]):
-        trial = solve(found.model)
+    for spread, model in enlarged_models(reference, seed, [base.arguments for base in bases]):
+        trial = solve(model)
         with contextlib.suppress(ProblemError):
             scales = relative_scales(trial.expected)
             if len(scales) == len(most) and all(map(float.__le__, scales, most)):
-                return Weights(seed, found.model, spread=found.spread), trial
+                return Draw(seed, model, spread=spread), trial
         trial.forget()
     return None

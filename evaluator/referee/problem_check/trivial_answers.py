@@ -1,4 +1,4 @@
-"""Tries outputs that need no computation, such as zeros, against the tolerance and against a loose one.
+"""Tries outputs that need no computation, such as zeros, or half of its precision, against two tolerances.
 
 What passes here, on one set of inputs and initial weights, is suspected only (`confirmation`).
 """
@@ -14,11 +14,16 @@ from torch import nn
 
 from kernelwright.evaluator.referee.correctness.comparison import agrees
 from kernelwright.evaluator.referee.correctness.groups import all_finite
+from kernelwright.evaluator.referee.correctness.op_trace import OpTrace
 from kernelwright.evaluator.referee.correctness.tolerance import Expected
 from kernelwright.evaluator.referee.problem_check import policy
 from kernelwright.evaluator.referee.reference.input_structure import computable
-from kernelwright.evaluator.referee.reference.reference import Arguments, Output
+from kernelwright.evaluator.referee.reference.reference import Arguments, Output, Reference, copied
+from kernelwright.evaluator.schema.errors import ProblemError
 from kernelwright.evaluator.schema.problem_report import ProblemFlaw, flaw_of
+
+_HALVES: Final = {"cpu": (torch.bfloat16,), "cuda": (torch.bfloat16, torch.float16)}
+"""float16 is left out where no hardware speeds it up."""
 
 Guess = Callable[[nn.Module, Arguments, Output], list[torch.Tensor] | None]
 """Makes wrong outputs for a model, its inputs and the correct outputs; None where it cannot."""
@@ -49,7 +54,6 @@ class Acceptance:
 
     @property
     def nobody(self) -> bool:
-        """Neither."""
         return not (self.ours or self.loose)
 
     def __str__(self) -> str:
@@ -168,6 +172,59 @@ def of_identity(examiner: Examiner, arguments: Arguments) -> tuple[list[Suspicio
 
 def _inputs_at(places: list[int]) -> Guess:
     return lambda _model, arguments, _output: [arguments.leaves[place] for place in places]
+
+
+def of_half_precision(
+    reference: Reference, arguments: Arguments, examiner: Examiner, *, seed: int, trace: OpTrace
+) -> tuple[list[Suspicion], list[str]]:
+    """Find out if the reference would pass in half precision, unless it computes in that itself.
+
+    `seed` makes the weights. Returns also guesses that only a loose tolerance accepts.
+    """
+    found, guessable = [], []
+    for dtype in _HALVES[reference.device.type] if trace.half is None else ():
+        answer = _halved(reference, reference.model(seed), arguments, dtype)
+        if answer is None:
+            continue
+        acceptance = examiner.accepts(_like(answer, examiner.expected.output))
+        name = str(dtype).removeprefix("torch.")
+        if acceptance.ours:
+            flaw = flaw_of("half_precision_suffices", f"the reference in {name}: {acceptance}")
+            found.append(Suspicion(flaw, _narrowed(reference, dtype)))
+        elif acceptance.loose:
+            guessable.append(f"half_precision {name}")
+    return found, guessable
+
+
+def _narrowed(reference: Reference, dtype: torch.dtype) -> Guess:
+    """The outputs of a copy in this type."""
+
+    def guess(model: nn.Module, arguments: Arguments, output: Output) -> list[torch.Tensor] | None:
+        try:
+            answer = _halved(reference, copied(model), arguments, dtype)
+        except ProblemError:
+            return None
+        return _like(answer, output) if answer is not None else None
+
+    return guess
+
+
+def _halved(
+    reference: Reference, model: nn.Module, arguments: Arguments, dtype: torch.dtype
+) -> Output | None:
+    """The outputs with everything narrowed; None where nothing is wide or it does not run."""
+    tensors = [*arguments.leaves, *model.parameters(), *model.buffers()]
+    if not any(tensor.dtype in (torch.float32, torch.float64) for tensor in tensors):
+        return None
+    narrow = [leaf.to(dtype) if leaf.is_floating_point() else leaf for leaf in arguments.leaves]
+    try:
+        return reference.call(model.to(dtype), arguments.with_leaves(narrow))
+    except ProblemError:
+        return None
+
+
+def _like(answer: Output, other: Output) -> list[torch.Tensor]:
+    return [a.to(b.dtype) for a, b in zip(answer.leaves, other.leaves, strict=False)]
 
 
 def differ(left: Output, right: Output) -> tuple[bool, bool]:

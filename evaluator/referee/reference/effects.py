@@ -37,6 +37,12 @@ def is_comparable(tensor: torch.Tensor) -> bool:
     return not is_lazy(tensor) and tensor.layout is torch.strided
 
 
+def are_equal(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Return whether two tensors that may lack values surely have the same."""
+    comparable = is_comparable(one) and is_comparable(other)
+    return comparable and one.shape == other.shape and torch.equal(one, other)
+
+
 @dataclass(frozen=True, slots=True)
 class Effects:
     """Inputs and state that calls of a reference change."""

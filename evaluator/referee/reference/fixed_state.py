@@ -16,7 +16,7 @@ from torch import nn
 
 from kernelwright.evaluator.ipc.model_init import move_constants
 from kernelwright.evaluator.ipc.model_state import named_state
-from kernelwright.evaluator.referee.reference.effects import equal_outputs, is_comparable
+from kernelwright.evaluator.referee.reference.effects import are_equal, equal_outputs
 from kernelwright.evaluator.referee.reference.weight_structure import add_noise, structured, takes_noise
 
 
@@ -41,7 +41,7 @@ class FixedState:
         """Compare models of two seeds."""
         theirs = named_state(other)
         held = {name: tensor.detach() for name, tensor in named_state(one).items() if name in theirs}
-        return cls({name: tensor for name, tensor in held.items() if _equal(tensor, theirs[name])})
+        return cls({name: tensor for name, tensor in held.items() if are_equal(tensor, theirs[name])})
 
     def keep_secret(self, secret: int) -> None:
         """Draw from here on noise that the disclosed seed of a model does not tell."""
@@ -50,7 +50,7 @@ class FixedState:
     def move(self, model: nn.Module, seed: int) -> None:
         """Move what construction left constant, and learned parameters; put back what has to stay."""
         held = named_state(model)
-        made = {name for name, value in self.values.items() if not _equal(held[name], value)}
+        made = {name for name, value in self.values.items() if not are_equal(held[name], value)}
         self.made_otherwise |= made
         with torch.no_grad():
             for name in made & self.kept:
@@ -105,7 +105,7 @@ class FixedState:
     def unvaried(self, varied: nn.Module, changing: Collection[str]) -> list[str]:
         """Names of what varied models keep although it could vary, or no seed, model or call changes."""
         held = named_state(varied)
-        same = [name for name, value in self.values.items() if _equal(held[name], value)]
+        same = [name for name, value in self.values.items() if are_equal(held[name], value)]
         same += sorted(self.kept - self.values.keys())
         return [name for name in same if name not in changing]
 
@@ -119,9 +119,3 @@ class FixedState:
 def have_equal_state(*models: nn.Module) -> bool:
     """Return whether two models hold the same values."""
     return equal_outputs(*([*model.parameters(), *model.buffers()] for model in models))
-
-
-def _equal(one: torch.Tensor, other: torch.Tensor) -> bool:
-    if not (is_comparable(one) and is_comparable(other)):
-        return False
-    return one.shape == other.shape and torch.equal(one, other)

@@ -125,9 +125,7 @@ def _ordered(leaf: torch.Tensor) -> bool:
     if leaf.dim() == 0 or leaf.shape[-1] < policy.FEWEST_ORDERED:
         return False
     first = leaf.reshape(-1, leaf.shape[-1])[:1]
-    if not _sorted(first):
-        return False
-    return _sorted(leaf)
+    return _sorted(first) and _sorted(leaf)
 
 
 def _sorted(rows: torch.Tensor) -> bool:

@@ -8,7 +8,6 @@ sign keep it, shares stay below one, orders and whole numbers stay.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 import torch
 from torch import nn
@@ -17,18 +16,13 @@ from kernelwright.evaluator.ipc.model_init import direction
 from kernelwright.evaluator.ipc.model_state import named_state
 from kernelwright.evaluator.ipc.weight_spread import Spread
 from kernelwright.evaluator.referee.reference import policy
-from kernelwright.evaluator.referee.reference.effects import is_comparable
+from kernelwright.evaluator.referee.reference.effects import are_equal, is_comparable
 from kernelwright.evaluator.referee.reference.input_structure import computable
 from kernelwright.evaluator.referee.reference.reference import Arguments, Output, Reference
 from kernelwright.evaluator.schema.errors import ProblemError
 
-
-@dataclass(frozen=True, slots=True)
-class Enlarged:
-    """A model whose random weights are larger than a seed makes them."""
-
-    spread: Spread
-    model: nn.Module
+Enlarged = tuple[Spread, nn.Module]
+"""How much larger the random weights of a model are than a seed makes them."""
 
 
 def enlarged_models(reference: Reference, seed: int, inputs: list[Arguments]) -> Iterator[Enlarged]:
@@ -41,7 +35,7 @@ def enlarged_models(reference: Reference, seed: int, inputs: list[Arguments]) ->
             continue
         answers = answers or [reference.call(plain, arguments) for arguments in inputs]
         del plain  # whoever is given the other may need the memory
-        if _answers_as_well(reference, found.model, inputs, answers):
+        if _answers_as_well(reference, found[1], inputs, answers):
             yield found
 
 
@@ -63,18 +57,14 @@ def _constructed(
         except ProblemError:
             return None
         after = named_state(model)
-        if after.keys() != before.keys() or all(_equal(before[name], after[name]) for name in before):
+        if after.keys() != before.keys() or all(are_equal(before[name], after[name]) for name in before):
             return None
         lost = {tuple(after[name].shape) for name in before if not _keeps_meaning(before[name], after[name])}
         if not lost:
-            return Enlarged(spread, model)
+            return spread, model
         if lost <= kept:
             return None  # they come from draws of other shapes
         kept |= lost
-
-
-def _equal(one: torch.Tensor, other: torch.Tensor) -> bool:
-    return is_comparable(one) and is_comparable(other) and torch.equal(one, other)
 
 
 def _keeps_meaning(before: torch.Tensor, after: torch.Tensor) -> bool:

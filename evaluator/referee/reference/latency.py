@@ -53,7 +53,6 @@ def timed_ms(device: Device, call: Callable[[], object], calls: int = 1) -> floa
 
 
 def measure_latency(device: Device, model: nn.Module, arguments: Arguments) -> CallLatency:
-    """Time a model's calls."""
     args, kwargs = arguments.copied().values()
     cell = torch.zeros(1, device=device.torch_device)
     with torch.no_grad():

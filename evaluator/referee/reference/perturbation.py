@@ -27,10 +27,10 @@ def perturbed(
     model: nn.Module,
     arguments: Arguments,
     roundoff: float,
+    draw: int,
     *,
     wide: Callable[[nn.Module, Arguments], Output | None] | None,
-    draw: int = 0,
-) -> Output:
+) -> list[torch.Tensor]:
     """The outputs when inputs and parameters are perturbed by about a roundoff of random sign.
 
     `wide` evaluates in float64; None where the reference cannot. Each draw is another perturbation. From 1 on
@@ -58,14 +58,14 @@ def perturbed(
         tensor.data = move(tensor.data)
     moved_arguments = arguments.with_leaves([move(leaf) for leaf in arguments.leaves])
     if wide is not None:
-        return wide(moved_model, moved_arguments) or reference.call(model, arguments)
+        return (wide(moved_model, moved_arguments) or reference.call(model, arguments)).leaves
     try:
-        return reference.call(moved_model, moved_arguments)
+        return reference.call(moved_model, moved_arguments).leaves
     except ProblemError:
         if draw <= 0:
             raise
         # It insists on half precision somewhere.
-        return reference.call(model, arguments)
+        return reference.call(model, arguments).leaves
 
 
 def has_integers(arguments: Arguments) -> bool:

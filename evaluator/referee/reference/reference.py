@@ -189,9 +189,11 @@ class Reference:
         with self._as_problem_error("get_inputs() failed"):
             forward = functools.partial(self._module.Model.forward, None)
             arguments = self._arguments(self._module.get_inputs(), "get_inputs()", forward)
-        arguments = arguments.with_leaves(
-            [self.cast(leaf.detach()).to(self.device) for leaf in arguments.leaves]
-        )
+        leaves = [
+            leaf.detach().to(self.dtype if leaf.is_floating_point() else None).to(self.device)
+            for leaf in arguments.leaves
+        ]
+        arguments = arguments.with_leaves(leaves)
         if self.backward is None:
             return arguments
         # Secret even where `get_inputs` seeds torch's own generator.
@@ -260,10 +262,6 @@ class Reference:
         with torch.random.fork_rng(devices):
             arguments = self.inputs(seed)
         self.evolve(model, arguments)
-
-    def cast(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Floating tensors to the chosen dtype, others untouched."""
-        return tensor.to(self.dtype) if self.dtype is not None and tensor.is_floating_point() else tensor
 
     def call(self, model: nn.Module, arguments: Arguments) -> Output:
         """Call on copies of the arguments; the model's buffers are put back afterwards."""

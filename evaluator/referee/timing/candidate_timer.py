@@ -7,13 +7,11 @@ inconsistent with the referee's clock, a second process decides.
 from __future__ import annotations
 
 import contextlib
-import random
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from kernelwright.evaluator.referee.correctness.trials import TrialPool
 from kernelwright.evaluator.referee.timing import policy
 from kernelwright.evaluator.referee.timing.baseline.baseline_timer import BaselineTimer
 from kernelwright.evaluator.referee.timing.baseline.measured_baselines import Baselines
@@ -29,9 +27,7 @@ from kernelwright.evaluator.referee.timing.timing_loop import WrittenAhead
 from kernelwright.evaluator.referee.timing.timing_session import TimingSession
 from kernelwright.evaluator.referee.worker.call_buffers import CallBuffers
 from kernelwright.evaluator.referee.worker.candidate_failure import CandidateFailed
-from kernelwright.evaluator.referee.worker.setup import ProblemContext
 from kernelwright.evaluator.referee.worker.worker_process import WorkerProcess
-from kernelwright.evaluator.schema.config import EvaluationConfig
 from kernelwright.evaluator.schema.errors import EvaluatorError
 from kernelwright.evaluator.schema.evaluation import Measurement, Status, Timing
 
@@ -76,29 +72,15 @@ class TimedCandidate:
 class CandidateTimer:
     """Times the candidates of one problem."""
 
-    def __init__(
-        self,
-        context: ProblemContext,
-        pool: TrialPool,
-        config: EvaluationConfig,
-        secret: random.Random,
-        *,
-        others_evicted: bool = True,
-    ) -> None:
-        """Take `others_evicted` and raise as `TimingSession` does."""
-        self._session = TimingSession(context, pool, config, secret, others_evicted=others_evicted)
-        self._kind = self._session.kind
-        self.baselines = BaselineTimer(context, pool, config, self._session)
+    def __init__(self, session: TimingSession) -> None:
+        self._session, self._kind = session, session.kind
+        self.baselines = BaselineTimer(session)
         self._last: TimedCandidate | None = None
 
     @property
     def notes(self) -> list[str]:
         """Remarks for a reader of the scores."""
         return list(self._last.notes if self._last is not None else ())
-
-    def lay_out(self, worker: WorkerProcess) -> CallBuffers:
-        """Make room for the timed calls of model `m` of a worker."""
-        return self._session.lay_out(worker)
 
     def time(self, candidate: CallBuffers, second_process: Callable[[], CallBuffers]) -> Measurement:
         """Time a verified candidate. Retry in a second process if claims and clock disagree.
@@ -143,7 +125,7 @@ class CandidateTimer:
             DeviceFull: others hold the memory that the reference needs.
             EvaluatorError: the reference failed.
         """
-        if self._last is None or not self.needs_recheck(found):
+        if self._last is None:
             return found
         baselines, queued = self.baselines.lay_out_alone(), self._last.batch.queued
         baselines.restore_queue()
@@ -166,11 +148,6 @@ class CandidateTimer:
             if not slowed(last.baseline, facts, batch.kind):
                 break
         return last.against(facts)
-
-    def free(self) -> None:
-        """Give the baselines' memory for calls back, as far as their processes still answer."""
-        with contextlib.suppress(CandidateFailed):
-            self.baselines.free()
 
     def _measure_again(self, first: TimedCandidate, candidate: CallBuffers) -> TimedCandidate:
         """Time a second process; if its claims disagree with the clock too, time it again without the gate.

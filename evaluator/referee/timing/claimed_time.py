@@ -41,7 +41,6 @@ class Batch:
 
     @property
     def calls(self) -> int:
-        """All calls."""
         return self.lead + self.count
 
     def typical(self, values: Sequence[float]) -> float:
@@ -78,12 +77,10 @@ class Turn:
 
     @property
     def referee_ms(self) -> float:
-        """Sum of the referee's clock: `collected_ms + setup_ms + returned_ms`."""
         return self.collected_ms + self.setup_ms + self.returned_ms
 
     @property
     def referee_and_foreign_ms(self) -> float:
-        """The referee's clock and foreign work on the device: `referee_ms + foreign_device_ms`."""
         return self.referee_ms + self.foreign_device_ms
 
 

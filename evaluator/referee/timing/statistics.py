@@ -17,7 +17,6 @@ from kernelwright.evaluator.schema.evaluation import Interval
 
 
 def median_absolute_deviation(values: Sequence[float]) -> float:
-    """Median absolute deviation."""
     middle = median(values)
     return median(abs(value - middle) for value in values)
 

@@ -133,7 +133,6 @@ class _Place:
 
     @classmethod
     def drawn(cls, call: int, leaf: int, number: int, word: int, slot: Slot, secret: random.Random) -> _Place:
-        """Draw an element of a tensor."""
         index = tuple(secret.randrange(size) for size in slot["shape"])
         size = dtype_from(slot["dtype"]).itemsize
         return cls(call, leaf, index, size, size * dense_number(index, slot["shape"]), number, word)

@@ -53,8 +53,19 @@ class InputRecipe:
 
     @property
     def count(self) -> int:
-        """Calls in the batch."""
         return self.bases.numel()
+
+    def of_call(self, call: int) -> InputRecipe:
+        """Recipe of one of the calls alone."""
+        only, near = slice(call, call + 1), self.near
+        return replace(
+            self,
+            bases=self.bases[only],
+            offset=self.offset + call * self.stride,
+            drawn=self.drawn[only],
+            given={0: self.given[call]} if call in self.given else {},
+            near=Near(0, near.earlier) if near is not None and near.call == call else None,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,12 +175,8 @@ class TimedInputs:
         if not self._redrawn:
             return wanted
         elements = sum(leaf.numel() for leaf in self._starts.trials[0].arguments.leaves)
-        return min(
-            wanted,
-            policy.MAX_SMALL_DRAWN_CALLS
-            if elements <= policy.SMALL_DRAW_ELEMENTS
-            else policy.MAX_DRAWN_CALLS,
-        )
+        is_small = elements <= policy.SMALL_DRAW_ELEMENTS
+        return min(wanted, policy.MAX_SMALL_DRAWN_CALLS if is_small else policy.MAX_DRAWN_CALLS)
 
     @property
     def redraws(self) -> bool:
@@ -295,16 +302,10 @@ class TimedInputs:
 
     def arguments(self, recipe: InputRecipe, call: int) -> Arguments:
         """Make the inputs of one call of a batch again."""
-        leaves, only = [], slice(call, call + 1)
-        for index, leaf in enumerate(self._leaves):
-            sources = self._sources(index, recipe.bases[only], recipe.drawn[only])
-            place = sources.clone()
-            if leaf.is_noisy and not self.whole_draws:
-                self._multiply(index, place, sources, self._factors(index, sources, call, recipe))
-                if recipe.near is not None and recipe.near.call == call:
-                    self._publish_near(index, place, recipe, recipe.near)
-            if index in (given := recipe.given.get(call, {})):
-                place[0].copy_(given[index])
+        leaves, lone = [], recipe.of_call(call)
+        for index in range(len(self._leaves)):
+            place = self._sources(index, lone.bases, lone.drawn).clone()
+            self._make(index, place, lone)
             leaves.append(place[0])
         return self.trials[0].arguments.with_leaves(leaves)
 

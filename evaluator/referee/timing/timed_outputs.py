@@ -37,11 +37,7 @@ from kernelwright.evaluator.referee.correctness.policy import (
     PRECISE_TYPES,
     SMALLEST_SCALE,
 )
-from kernelwright.evaluator.referee.correctness.tolerance import (
-    Expected,
-    change_limit,
-    dtype_limit,
-)
+from kernelwright.evaluator.referee.correctness.tolerance import ExpectedLeaf, change_limit, dtype_limit
 from kernelwright.evaluator.referee.correctness.trial_cache import Trial
 from kernelwright.evaluator.referee.reference.effects import AFTERWARDS
 from kernelwright.evaluator.referee.reference.input_structure import computable
@@ -82,18 +78,19 @@ class _Leaf:
     @classmethod
     def of(cls, trials: Sequence[Trial], index: int, name: str, *, is_returned: bool) -> _Leaf:
         """Collect what the draws' exact outputs tell about an output; state is not `is_returned`."""
-        expected = [trial.expected for trial in trials]
-        precision, tolerance = _precision(expected, index), _flip_tolerance(expected, index)
-        scales = [scale for each in expected if (scale := each.scales[index]) is not None]
+        expected = [trial.expected.leaves[index] for trial in trials]
+        precision = min((leaf.precision for leaf in expected), key=lambda dtype: dtype.itemsize)
+        tolerance = _flip_tolerance(expected)
+        scales = [leaf.scale for leaf in expected if leaf.scale is not None]
         is_smooth = is_returned and tolerance.together == 0
         return cls(
             name=name,
             precision=precision,
             scales=torch.stack(scales) if len(scales) == len(expected) else None,
-            share=_largest_share(expected, index),
+            share=_largest_share(expected),
             tolerance=tolerance,
-            may_overflow=all(_is_finite(each, index) for each in expected),
-            roundoff=_roundoff(expected, index) if is_smooth and precision in PRECISE_TYPES else None,
+            may_overflow=all(map(_is_finite, expected)),
+            roundoff=_roundoff(expected) if is_smooth and precision in PRECISE_TYPES else None,
         )
 
 
@@ -255,24 +252,18 @@ def _leaves(trials: Sequence[Trial]) -> list[_Leaf]:
     ]
 
 
-def _is_finite(expected: Expected, leaf: int) -> bool:
+def _is_finite(leaf: ExpectedLeaf) -> bool:
     """Return whether exact values of an output are finite; where the reference overflows, they are."""
-    exact, lost = expected.exact[leaf], expected.overflowed[leaf] if expected.overflowed else None
-    finite = computable(exact).isfinite()
-    return bool((finite if lost is None else finite | lost).all())
+    finite = computable(leaf.exact).isfinite()
+    return bool((finite if leaf.overflowed is None else finite | leaf.overflowed).all())
 
 
-def _precision(expected: list[Expected], leaf: int) -> torch.dtype:
-    """Coarsest type whose roundings an output carries."""
-    return min((each.precision(leaf) for each in expected), key=lambda dtype: dtype.itemsize)
-
-
-def _roundoff(expected: list[Expected], leaf: int) -> tuple[float, float] | None:
+def _roundoff(expected: list[ExpectedLeaf]) -> tuple[float, float] | None:
     """Largest response of a leaf to one rounding of every input, and that relative to its size."""
     known = [
-        (unit, unit / max(_size(each.exact[leaf]), SMALLEST_SCALE))
-        for each in expected
-        if each.roundoffs and (unit := each.roundoffs[leaf]) is not None
+        (leaf.roundoff, leaf.roundoff / max(_size(leaf.exact), SMALLEST_SCALE))
+        for leaf in expected
+        if leaf.roundoff is not None
     ]
     return (max(unit for unit, _ in known), max(share for _, share in known)) if known else None
 
@@ -282,33 +273,28 @@ def _size(values: torch.Tensor) -> float:
     return bulk_rms(as_real(values), as_real(values))
 
 
-def _flip_tolerance(expected: list[Expected], leaf: int) -> FlipTolerance:
+def _flip_tolerance(expected: list[ExpectedLeaf]) -> FlipTolerance:
     """Tolerance for elements of an output that hang on rounding, from what verification saw."""
-    jumps = [
-        found
-        for each in expected
-        if each.decisions.jumps and (found := each.decisions.jumps[leaf]) is not None
+    jumps = [leaf.jumps for leaf in expected if leaf.jumps is not None]
+    shares = [
+        int(leaf.unsettled.count_nonzero()) / max(1, uncommon(leaf.exact))
+        for leaf in expected
+        if leaf.unsettled is not None
     ]
-    masks = [
-        (mask, each.exact[leaf])
-        for each in expected
-        if each.decisions.unsettled and (mask := each.decisions.unsettled[leaf]) is not None
-    ]
-    shares = [int(mask.count_nonzero()) / max(1, uncommon(exact)) for mask, exact in masks]
-    elements = max(1, expected[0].exact[leaf].numel())
+    elements = max(1, expected[0].exact.numel())
     if not jumps:
         return FlipTolerance(min(MAX_TIES, FLIP_LEEWAY * max(shares, default=0.0)))
     share = min(most_jumping(elements) / elements, max(found.share for found in jumps))
     return FlipTolerance(FLIP_LEEWAY * share, max(found.most for found in jumps))
 
 
-def _largest_share(expected: list[Expected], leaf: int) -> float:
+def _largest_share(expected: list[ExpectedLeaf]) -> float:
     """Largest scale of the draws' large groups relative to their size.
 
     Where few inputs stand out, as before an exponential, a call may have a larger group than any draw had.
     """
-    known = [(scale, each.exact[leaf]) for each in expected if (scale := each.scales[leaf]) is not None]
-    return max((_share(scale, exact) for scale, exact in known), default=0.0)
+    known = (_share(leaf.scale, leaf.exact) for leaf in expected if leaf.scale is not None)
+    return max(known, default=0.0)
 
 
 def _share(scale: torch.Tensor, exact: torch.Tensor) -> float:

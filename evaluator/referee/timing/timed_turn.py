@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Final
 
 import torch
@@ -24,26 +25,18 @@ from kernelwright.evaluator.schema.evaluation import Status
 _LATE: Final = "outputs, or what calls change, were not there yet when the process had answered"
 
 
+@dataclass(slots=True)
 class TurnRunner:
     """Runs turns of one worker after the other."""
 
-    def __init__(
-        self,
-        device: Device,
-        inputs: TimedInputs,
-        secret: random.Random,
-        *,
-        queued: bool,
-        call_timeout_s: float,
-    ) -> None:
-        """With `queued`, calls wait in the device's queue for their inputs; all buffers need a gate."""
-        self._device = device
-        self._inputs = inputs
-        self._secret = secret
-        self._queued = queued
-        self._call_timeout_s = call_timeout_s
-        self._memory_was_read = False
-        """True if the system lets the referee read the memory of processes."""
+    device: Device
+    inputs: TimedInputs
+    secret: random.Random
+    queued: bool
+    """Calls wait in the device's queue for their inputs; all buffers need a gate."""
+    call_timeout_s: float
+    _memory_was_read: bool = field(default=False, init=False)
+    """True if the system lets the referee read the memory of processes."""
 
     def run(
         self,
@@ -66,18 +59,18 @@ class TurnRunner:
             CandidateFailed: the worker failed or hung, changed its inputs, or went on after its answer.
         """
         worker, count = buffers.worker, recipe.count
-        on_cpu = self._device.torch_device.type == "cpu"
+        on_cpu = self.device.torch_device.type == "cpu"
         worker.freeze()
         self._rehearse(buffers, recipe)
-        gate = buffers.gate if self._queued else buffers.lone_gate if is_lone else None
-        memory = _TurnMemory(buffers, recipe, self._device, self._inputs, self._secret, is_lone=is_lone)
-        timeout_s = self._call_timeout_s * max(1.0, count / policy.CALLS_PER_TIMEOUT)
+        gate = buffers.gate if self.queued else buffers.lone_gate if is_lone else None
+        memory = _TurnMemory(buffers, recipe, self.device, self.inputs, self.secret, is_lone=is_lone)
+        timeout_s = self.call_timeout_s * max(1.0, count / policy.CALLS_PER_TIMEOUT)
         steps = memory.begin, memory.publish, memory.look, memory.withdraw
         timed = TimedRun(
             *steps,
             lead,
             gate,
-            on_host=not self._queued,
+            on_host=not self.queued,
             wake=memory.wake if memory.wakes_early else None,
             spoils=spoils,
         )
@@ -88,7 +81,7 @@ class TurnRunner:
             self._note_was_read(memory.was_read)
         returned_ms = 0.0
         if overwrites:
-            returned_ms = buffers.returned.take_back(self._secret, collect_ms=ran.collect_ms)
+            returned_ms = buffers.returned.take_back(self.secret, collect_ms=ran.collect_ms)
         else:
             buffers.returned.drop()
         turn = Turn(
@@ -117,10 +110,10 @@ class TurnRunner:
         The first launch of a kernel loads it, which waits until the device's watch gives up.
         """
         kind = recipe.count, bool(recipe.given), recipe.near is not None
-        rehearsed = self._inputs.rehearsed
-        if self._device.torch_device.type == "cuda" and kind not in rehearsed:
-            other = self._inputs.another(recipe)
-            _TurnMemory(buffers, other, self._device, self._inputs, self._secret).rehearse()
+        rehearsed = self.inputs.rehearsed
+        if self.device.torch_device.type == "cuda" and kind not in rehearsed:
+            other = self.inputs.another(recipe)
+            _TurnMemory(buffers, other, self.device, self.inputs, self.secret).rehearse()
             rehearsed.add(kind)
 
 
@@ -149,7 +142,8 @@ class _TurnMemory:
         self._answer: AnswerSample | None = None
         self.look: Callable[[str], None] | None = None
         """Looks at what calls have written; on a CPU only, where nobody else can say when they were over."""
-        if device.torch_device.type == "cpu":
+        on_cpu = device.torch_device.type == "cpu"
+        if on_cpu:
             changed = [buffers.input_slots[number] for number in buffers.changed]
             slots = (buffers.output_slots, buffers.state_slots)
             self._answer = AnswerSample(buffers.worker, *slots, self._count, secret)
@@ -163,7 +157,6 @@ class _TurnMemory:
         self.competing = 0
         self.frozen_ms = 0.0
         """Until the process stood still and a GPU was watched: as long as its system calls take."""
-        on_cpu = device.torch_device.type == "cpu"
         self._is_warm = is_lone and on_cpu
         self.wakes_early = is_lone and not on_cpu and buffers.lone_gate is not None
         """True if the process wakes before its gate opens, as waking takes longer than a short call."""

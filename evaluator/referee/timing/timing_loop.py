@@ -14,7 +14,6 @@ from typing import Final
 import torch
 
 from kernelwright.evaluator.devices import Device
-from kernelwright.evaluator.referee.correctness.comparison import compare
 from kernelwright.evaluator.referee.correctness.discontinuities import FlippedElements
 from kernelwright.evaluator.referee.correctness.trial_cache import Trial
 from kernelwright.evaluator.referee.correctness.verification import describe
@@ -175,13 +174,7 @@ class InterleavedTimer:
         recipe = self._inputs.recipe(self.batch.calls, given=given)
         _, outputs = self._runner.run(candidate, recipe, lead=self.batch.lead, overwrites=True)
         for call, trial in zip(calls, trials, strict=True):
-            found = compare(
-                trial.expected,
-                [leaf[call] for leaf in outputs if len(leaf) == recipe.count],
-                limit=trial.limit,
-                trial=trial.name,
-                overall=trial.overall,
-            )
+            found = trial.compare([leaf[call] for leaf in outputs if len(leaf) == recipe.count])
             if found.mismatch is not None:
                 detail = f"{_WRONG_WHEN_TIMED}: {describe(found.mismatch)}"
                 raise CandidateFailed(Status.WRONG_VALUES, detail)

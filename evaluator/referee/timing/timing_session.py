@@ -56,19 +56,13 @@ class TimingSession:
         self.kind = context.device.torch_device.type
         self.others_evicted = others_evicted
         """True where others have made room on the device."""
-        self._config = config
+        self.config, self.context, self.pool = config, context, pool
         self._secret = secret
-        self._context = context
-        self._pool = pool
         self._base = pool.bases[0]
-        self._reference = context.reference
         self._reference_ms, self._fastest_share = 0.0, 1.0
+        near = _may_be_near(pool)
         self._inputs = TimedInputs(
-            pool.starts(),
-            pool.fresh,
-            secret=secret,
-            constant=pool.constant,
-            may_be_near=_may_be_near(pool),
+            pool.starts(), pool.fresh, secret=secret, constant=pool.constant, may_be_near=near
         )
         if config.measure:
             pool.draw_unseen()
@@ -79,10 +73,9 @@ class TimingSession:
             change=terms if config.math is Math.FP32 else None,
             is_correct=None if pool.trace.keeps_state else self._is_correct,
         )
-        self.call_ms = self._about_ms(pool) if self.kind == "cuda" else 0.0
+        self.call_ms = self._about_ms() if self.kind == "cuda" else 0.0
         """About what a call of the reference takes on a GPU, in this process."""
-        most = self._max_calls()
-        self._most = most
+        self._most = most = self._max_calls()
         self._lead = min(policy.LEAD_CALLS[self.kind], most - 1)
         self.sizer = BatchSizer(self.timer, kind=self.kind, most=most - self._lead)
 
@@ -104,7 +97,7 @@ class TimingSession:
             except torch.OutOfMemoryError:
                 if self.others_evicted or time.monotonic() > until:
                     raise
-            yield_device(self._context, worker)
+            yield_device(self.context, worker)
 
     def _lay_out(self, worker: WorkerProcess) -> CallBuffers:
         memory = CallMemory("time", self._most, wait_s=0.0)
@@ -133,9 +126,9 @@ class TimingSession:
         return self._timer(
             Schedule(
                 batch=self._batch(count, queued),
-                target_ms=self._config.target_ms,
-                max_turns=self._config.max_turns,
-                call_timeout_s=self._config.limits.call_s + policy.SLOW_CANDIDATE * self._reference_ms / 1e3,
+                target_ms=self.config.target_ms,
+                max_turns=self.config.max_turns,
+                call_timeout_s=self.config.limits.call_s + policy.SLOW_CANDIDATE * self._reference_ms / 1e3,
                 fastest_share=self._fastest_share,
             )
         )
@@ -153,7 +146,7 @@ class TimingSession:
         )
 
     def _timer(self, schedule: Schedule) -> InterleavedTimer:
-        unseen = self._pool.take_unseen
+        unseen = self.pool.take_unseen
         return InterleavedTimer(
             self.device, self._inputs, self._outputs, schedule, self._secret, unseen=unseen
         )
@@ -163,13 +156,14 @@ class TimingSession:
 
     def _is_correct(self, arguments: Arguments, outputs: list[torch.Tensor], limit: float) -> bool:
         """Compare outputs with exact ones of the timed model."""
-        model, math_policy = self._pool.draws[0].model, self._config.math.value
-        expected = expect(self._reference, model, arguments, math_policy, self._pool.trace)
+        model, math_policy = self.pool.draws[0].model, self.config.math.value
+        expected = expect(self.context.reference, model, arguments, math_policy, self.pool.trace)
         return compare(expected, outputs, limit=limit, trial="timed").mismatch is None
 
-    def _about_ms(self, pool: TrialPool) -> float:
+    def _about_ms(self) -> float:
         """Return the least of a few calls: others may use the device, and this process may be stopped."""
-        model, arguments, reference = pool.draws[0].model, self._base.arguments, self._reference
+        model, arguments = self.pool.draws[0].model, self._base.arguments
+        reference = self.context.reference
         reference.call(model, arguments)
         timer, found = self.device.timer(), []
         for _ in range(policy.ABOUT_CALLS):
@@ -192,7 +186,7 @@ class TimingSession:
             min(policy.MEMORY_BYTES[self.kind], int(room * policy.MEMORY_SHARE)) for room in (free, total)
         )
         is_short = now < min(policy.SHORT_MEMORY_SHARE * alone, most * size)
-        needs_room = self._config.measure and not self.others_evicted
+        needs_room = self.config.measure and not self.others_evicted
         if needs_room and self.kind == "cuda" and is_short:
             # Room is made for as many calls as fit now: a problem opened in so little memory would be timed
             # in short batches for as long as it is open.

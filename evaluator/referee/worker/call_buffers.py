@@ -51,13 +51,14 @@ class CallBuffers:
     def __post_init__(self) -> None:
         self.returned = ReturnedOutputs(self.worker, self.layout, self.output_slots, self.output_block)
 
+    def _views(self, slots: list[Slot], index: int) -> list[torch.Tensor]:
+        return [view(self.worker.blocks[slot["block"]].data, slot, index) for slot in slots]
+
     def inputs(self, index: int = 0) -> list[torch.Tensor]:
-        """View the inputs of a call."""
-        return [view(self.worker.blocks[slot["block"]].data, slot, index) for slot in self.input_slots]
+        return self._views(self.input_slots, index)
 
     def outputs(self, index: int = 0) -> list[torch.Tensor]:
-        """View the outputs of a call."""
-        return [view(self.worker.blocks[slot["block"]].data, slot, index) for slot in self.output_slots]
+        return self._views(self.output_slots, index)
 
     def write(self, leaves: list[torch.Tensor], index: int = 0) -> None:
         """Copy the inputs of a call into place."""
@@ -65,7 +66,7 @@ class CallBuffers:
 
     def state(self) -> list[torch.Tensor]:
         """View the state that the last run left."""
-        return [view(self.worker.blocks[slot["block"]].data, slot, 0) for slot in self.state_slots]
+        return self._views(self.state_slots, 0)
 
     def read(self, index: int = 0, *, last: bool = True) -> list[torch.Tensor]:
         """Copy the outputs of a call: what it returned, inputs it changed and, of a run's last, state."""

@@ -42,7 +42,6 @@ class BuildTally:
     """True where a failure may be the fault of the lean headers a library was built with."""
 
     def note(self, built: BuildFinished) -> None:
-        """Count one more build."""
         self.count += 1
         self.failed |= not built.ok and not built.refused
         self.timed_out |= built.timed_out

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import time
 from typing import Any
 
 from kernelwright.evaluator.ipc import driver_requests as wire
 from kernelwright.evaluator.ipc.channel import Channel
 from kernelwright.evaluator.ipc.messages import A_co, Request, answers_to, decode
-from kernelwright.evaluator.referee.worker.process_freezer import ProcessFreezer
+from kernelwright.evaluator.referee.worker.policy import FIRST_LOOK_S, FREEZE_S, LONGEST_LOOK_S
 
 
 class DriverLink:
@@ -64,7 +66,6 @@ class DriverLink:
         return self.ask(wire.FindPauses()).seconds
 
     def release(self) -> None:
-        """Give the device back."""
         self._holds = False
         self.ask(wire.Release())
 
@@ -80,3 +81,39 @@ class DriverLink:
     def report(self, process: int, wait_s: float) -> wire.ToolReport:
         """End a process under a tool and return the tool's report."""
         return self.ask(wire.ReadReport(id=process, wait_s=wait_s))
+
+
+class ProcessFreezer:
+    """Stops a process and lets it run, by descriptors that the driver opened: no question each time."""
+
+    def __init__(self, opened: wire.FreezerOpened, control: int, state: int) -> None:
+        self._stop, self._go, self._stopped = (
+            word.encode() for word in (opened.stop, opened.go, opened.stopped)
+        )
+        self._control, self._state = control, state
+
+    def freeze(self) -> bool:
+        """Stop every task and wait until none runs; False where one goes on, or the process has ended."""
+        try:
+            os.pwrite(self._control, self._stop, 0)
+            deadline, pause_s = time.monotonic() + FREEZE_S, FIRST_LOOK_S
+            while self._stopped not in os.pread(self._state, 4096, 0):
+                if time.monotonic() > deadline:
+                    return False
+                time.sleep(pause_s)
+                pause_s = min(LONGEST_LOOK_S, 2 * pause_s)
+        except OSError:
+            return False
+        return True
+
+    def thaw(self) -> bool:
+        """Let its tasks run; False where the process has ended."""
+        try:
+            os.pwrite(self._control, self._go, 0)
+        except OSError:
+            return False
+        return True
+
+    def close(self) -> None:
+        os.close(self._control)
+        os.close(self._state)

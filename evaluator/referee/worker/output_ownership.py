@@ -7,6 +7,7 @@ never change again. On a CPU the referee reads the worker's memory itself; on a 
 
 from __future__ import annotations
 
+import io
 import math
 import random
 import time
@@ -25,8 +26,8 @@ from kernelwright.evaluator.referee.worker.worker_process import WorkerProcess
 from kernelwright.evaluator.schema.evaluation import Status
 
 _HIGHEST_ADDRESS = 1 << 62
-_INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
-"""Integers as large as a number."""
+INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+"""Integers by their bytes, which torch computes with."""
 _NOT_ITS_OWN = (
     "an output is not memory of its own: what its caller wrote to it was not found there afterwards; "
     "return tensors whose elements have each a place in memory that nothing else uses"
@@ -102,19 +103,18 @@ class ReturnedOutputs:
         if not unchanged:
             raise CandidateFailed(Status.WRONG_VALUES, _CHANGED)
         keeps = self._leaves != [] and self._keeps_another(secret)
-        self._worker.thaw()
-        self._ask(Drop(layout=self._layout, keep=keeps))
-        if was_frozen:
-            self._worker.freeze()
+        self._drop(keeps, was_frozen)
         if keeps:
             self._keep(written)
         return self._excess_ms
 
     def drop(self) -> None:
         """Drop the last run's outputs without a look at them."""
-        was_frozen = self._worker.frozen
+        self._drop(False, self._worker.frozen)
+
+    def _drop(self, keep: bool, was_frozen: bool) -> None:
         self._worker.thaw()
-        self._ask(Drop(layout=self._layout, keep=False))
+        self._ask(Drop(layout=self._layout, keep=keep))
         if was_frozen:
             self._worker.freeze()
 
@@ -184,12 +184,8 @@ class ReturnedOutputs:
             spans.append((slot["offset"] + call * slot["pitch"] + place.element * size, size))
         chosen = [begin + number for begin, size in spans for number in range(size)]
         index = torch.tensor(chosen, dtype=torch.int64, device="cpu").to(self._memory.device)
-        found, taken = bytes(self._memory.index_select(0, index).tolist()), 0
-        pieces = []
-        for _, size in spans:
-            pieces.append(found[taken : taken + size])
-            taken += size
-        return pieces
+        found = io.BytesIO(bytes(self._memory.index_select(0, index).tolist()))
+        return [found.read(size) for _, size in spans]
 
     def _holds(self, written: _Written, collect_ms: float) -> bool:
         """Look for the noise in outputs that the worker shows."""
@@ -247,7 +243,7 @@ def _make_storable(noise: torch.Tensor, slot: Slot) -> None:
     elif dtype.is_floating_point or dtype.is_complex:
         size = dtype.itemsize // 2 if dtype.is_complex else dtype.itemsize
         # Without the exponent's highest bit there is no infinity and no NaN.
-        noise.view(_INTEGERS[size]).bitwise_and_(0xBF if size == 1 else ~(1 << 8 * size - 2))
+        noise.view(INTEGERS[size]).bitwise_and_(0xBF if size == 1 else ~(1 << 8 * size - 2))
 
 
 def is_tensor_memory(slot: Slot) -> bool:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from kernelwright.evaluator.ipc import contestant_messages as wire
 from kernelwright.evaluator.ipc.channel import JsonObject, encoded
+from kernelwright.evaluator.ipc.messages import A_co, Request
 from kernelwright.evaluator.referee.worker import policy
 from kernelwright.evaluator.referee.worker.candidate_failure import CandidateFailed
 from kernelwright.evaluator.referee.worker.launch_gate import LaunchGate
@@ -162,7 +163,7 @@ class CallRunner:
             withdraw()
         collect = wire.Collect(layout=run.layout, first=run.first)
         collected, collect_ms = self._collect(collect, timeout_s)
-        restore_ms = self._ask(wire.Restore(), timeout_s) if self._restores else 0.0
+        restore_ms = self._ask(wire.Restore(), timeout_s)[1] if self._restores else 0.0
         if collected.complaint and self._role == "baseline":
             complaint = collected.complaint
             raise ProblemError(f"the reference answers differently shaped from draw to draw: {complaint}")
@@ -183,15 +184,15 @@ class CallRunner:
         request = wire.MakeReady(
             layout=run.layout, model=run.model, first=run.first, count=run.count, restore=run.restore
         )
-        took_ms = self._ask(request, timeout_s)
+        _, took_ms = self._ask(request, timeout_s)
         self._channel.freeze()
         return took_ms
 
-    def _ask(self, request: wire.MakeReady | wire.Restore, timeout_s: float) -> float:
-        """Ask for a step beside the calls; return its milliseconds."""
+    def _ask(self, request: Request[A_co], timeout_s: float) -> tuple[A_co, float]:
+        """Ask for a step beside the calls; return the answer and its milliseconds on our clock."""
         started = time.perf_counter_ns()
-        self._channel.ask(request, timeout_s)
-        return (time.perf_counter_ns() - started) / 1e6
+        answer = self._channel.ask(request, timeout_s)
+        return answer, (time.perf_counter_ns() - started) / 1e6
 
     def _queue(self, line: bytes, gate: LaunchGate, count: int) -> float | None:
         """Let the process queue its calls; return the time it took, None if it took too long or waits."""
@@ -259,9 +260,7 @@ class CallRunner:
         """Let the process copy outputs that do not own their memory; return also the time on our clock."""
         if not self._owns_late:
             return wire.Owned(copied_ms=0.0, where=[]), 0.0
-        started = time.perf_counter_ns()
-        owned = self._channel.ask(wire.Own(layout=layout), timeout_s)
-        return owned, (time.perf_counter_ns() - started) / 1e6
+        return self._ask(wire.Own(layout=layout), timeout_s)
 
     def _end_of_calls(self, timeout_s: float, *, late: bool) -> JsonObject:
         """The answer to a run; with `late`, the process may still say before it that its calls are queued."""

@@ -24,8 +24,7 @@ from kernelwright.evaluator.referee.worker.candidate_failure import (
     death_of,
     failure_of,
 )
-from kernelwright.evaluator.referee.worker.driver_link import DriverLink
-from kernelwright.evaluator.referee.worker.process_freezer import ProcessFreezer
+from kernelwright.evaluator.referee.worker.driver_link import DriverLink, ProcessFreezer
 from kernelwright.evaluator.schema.evaluation import Status
 
 
@@ -61,7 +60,6 @@ class WorkerChannel:
         self._deadline = time.monotonic() + total_s
 
     def extend(self, seconds: float) -> None:
-        """Leave it so many seconds more."""
         self._deadline += seconds
 
     def forget_failure(self) -> None:
@@ -69,7 +67,6 @@ class WorkerChannel:
         self.failed = False
 
     def ask(self, request: Request[A_co], timeout_s: float, fds: Sequence[int] = ()) -> A_co:
-        """Send a request and wait for its answer."""
         return self.post(request, timeout_s, fds)()
 
     def post(self, request: Request[A_co], timeout_s: float, fds: Sequence[int] = ()) -> Callable[[], A_co]:
@@ -78,7 +75,6 @@ class WorkerChannel:
         return lambda: self.read(self.receive(timeout_s), *answers_to(type(request)))
 
     def send(self, line: bytes, fds: Sequence[int] = ()) -> None:
-        """Send an encoded message."""
         try:
             self._channel.send_line(line, fds)
         except (ChannelClosed, ChannelTimeout):

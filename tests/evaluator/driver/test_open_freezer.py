@@ -13,7 +13,7 @@ import pytest
 from kernelwright.evaluator.driver.processes.referee_process import Handover
 from kernelwright.evaluator.driver.worker_service import WorkerService
 from kernelwright.evaluator.ipc.driver_requests import FreezerOpened, OpenFreezer
-from kernelwright.evaluator.referee.worker.process_freezer import ProcessFreezer
+from kernelwright.evaluator.referee.worker.driver_link import ProcessFreezer
 from kernelwright.evaluator.sandbox.isolation.cgroups import GroupFreezer
 
 

@@ -95,9 +95,9 @@ def _baseline_timer(known: dict[str, float], pooled: float | None, compiled: Com
     driver = SimpleNamespace(recall=lambda: known, hold=lambda **how: 0.0, ask=lambda request: None)
     timer._context = SimpleNamespace(driver=driver)
     timer._cache = BaselineCache(cast(DriverLink, driver))
-    timer._config = EvaluationConfig(baselines=("eager", "compile"))
     timer._spreads = SimpleNamespace(typical=lambda queued, call_ms: pooled)
-    timer._session = SimpleNamespace(lay_out=lambda worker: worker, call_ms=0.1)
+    config = EvaluationConfig(baselines=("eager", "compile"))
+    timer._session = SimpleNamespace(lay_out=lambda worker: worker, call_ms=0.1, config=config)
     timer._kind, timer._started, timer._compiled, timer._measured = "cuda", [], compiled, None
     timer._load = lambda worker: None
     return timer
@@ -124,7 +124,7 @@ def test_only_what_a_machine_does_not_know_yet_needs_processes(
     timer.start_processes()
     assert (len(timer._started), "wait" in compilations.asked) == (processes, compiled)
     timer._started, compilations.asked = [], []
-    timer._config = EvaluationConfig(baselines=("eager",))
+    timer._session.config = EvaluationConfig(baselines=("eager",))
     assert not timer.begin_compiling()
     timer.start_processes()
     assert (len(timer._started), compilations.asked) == (processes, []), "nobody asked for a compiled one"

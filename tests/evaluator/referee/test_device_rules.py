@@ -10,10 +10,14 @@ from kernelwright.evaluator.referee.correctness.comparison import compare
 from kernelwright.evaluator.referee.correctness.op_trace import trace_call
 from kernelwright.evaluator.referee.correctness.trials import TrialPool
 from kernelwright.evaluator.referee.correctness.verification import poison
-from kernelwright.evaluator.referee.problem_check.half_precision import of_half_precision
 from kernelwright.evaluator.referee.problem_check.inspection import known_flaws
 from kernelwright.evaluator.referee.problem_check.sensitivity import Sensitivity
-from kernelwright.evaluator.referee.problem_check.trivial_answers import Examiner, of_identity, of_values
+from kernelwright.evaluator.referee.problem_check.trivial_answers import (
+    Examiner,
+    of_half_precision,
+    of_identity,
+    of_values,
+)
 from kernelwright.evaluator.referee.reference.flop_counter import count
 from kernelwright.evaluator.referee.reference.reference import Reference
 from kernelwright.evaluator.referee.timing.tamper_checks import MemorySample

@@ -78,7 +78,7 @@ def test_changed_inputs_and_state_stand_behind_the_outputs_with_scales_of_their_
     assert (output.returned, len(output.leaves), output.numbers) == (1, 3, [False] * 3)
     assert torch.allclose(output.leaves[1], torch.lerp(before, trial.arguments.leaves[0].mean(0), 0.1))
     assert int(output.leaves[2]) == 1
-    assert [scale is None for scale in trial.expected.scales] == [False, False, True]
+    assert [leaf.scale is None for leaf in trial.expected.leaves] == [False, False, True]
 
 
 @pytest.mark.parametrize("problem", [IN_PLACE, STATEFUL], ids=["inputs", "state"])

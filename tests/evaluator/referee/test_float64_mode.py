@@ -68,9 +68,9 @@ def test_who_rounds_nothing_on_the_way_is_right(name: str) -> None:
 def test_who_rounds_as_often_elsewhere_is_right(name: str, roundings: int) -> None:
     _, pool = _pool(name)
     trial = pool.bases[0]
-    other = trial.expected.exact[0]
+    other = trial.expected.leaves[0].exact
     for _ in range(roundings):
-        other = other + (trial.expected.output.leaves[0] - trial.expected.exact[0]).roll(1, 0)
+        other = other + (trial.expected.output.leaves[0] - trial.expected.leaves[0].exact).roll(1, 0)
     assert compare(trial.expected, [other.float()], limit=trial.limit, trial="").mismatch is None
 
 
@@ -79,9 +79,9 @@ def test_the_limit_is_that_of_half_precision(name: str) -> None:
     """192 times the error of half precision would be most of a value."""
     _, pool = _pool(name)
     trial = pool.bases[0]
-    error = trial.expected.output.leaves[0] - trial.expected.exact[0]
+    error = trial.expected.output.leaves[0] - trial.expected.leaves[0].exact
     for times, is_right in ((8, True), (32, False)):
-        answer = (trial.expected.exact[0] + times * error).float()
+        answer = (trial.expected.leaves[0].exact + times * error).float()
         found = compare(trial.expected, [answer], limit=trial.limit, trial="")
         assert (found.mismatch is None) == is_right
 
@@ -91,10 +91,10 @@ def test_without_half_precision_limits_stay() -> None:
     pool = pool_of(SOURCE.format(body=body, dtype=""), 3)
     trial = pool.bases[0]
     assert pool.trace.half is None
-    assert trial.expected.halves == [None]
-    size = trial.expected.exact[0].square().mean().sqrt()
-    assert trial.expected.scales[0] is not None
-    assert float(trial.expected.scales[0].max()) < 16 * UNIT_ROUNDOFF["fp32"] * float(size)
+    assert trial.expected.leaves[0].half is None
+    size = trial.expected.leaves[0].exact.square().mean().sqrt()
+    assert trial.expected.leaves[0].scale is not None
+    assert float(trial.expected.leaves[0].scale.max()) < 16 * UNIT_ROUNDOFF["fp32"] * float(size)
 
 
 def test_eight_bits_are_meant() -> None:

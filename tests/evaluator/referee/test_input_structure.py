@@ -119,7 +119,7 @@ def test_answers_to_whole_numbers_are_held_to_the_usual_error():
     assert inputs.whole_draws
     outputs = TimedOutputs(inputs, limit=192.0)
     recipe, right = inputs.recipe(2), torch.randn(2, 40, 64)
-    scale = max(float(trial.expected.scales[0].max()) for trial in pool.bases)
+    scale = max(float(trial.expected.leaves[0].scale.max()) for trial in pool.bases)
     assert outputs.compare([right + 100 * scale], [right], recipe, {}).mismatch == ""
     assert "error" in outputs.compare([right + 400 * scale], [right], recipe, {}).mismatch
 

@@ -40,7 +40,7 @@ class _Session(TimingSession):
 
     def __init__(self, full: int, *, others_evicted: bool = False) -> None:
         self.full, self.others_evicted = full, others_evicted
-        self._context = cast(ProblemContext, None)
+        self.context = cast(ProblemContext, None)
 
     def _lay_out(self, worker: WorkerProcess) -> Any:
         if self.full:

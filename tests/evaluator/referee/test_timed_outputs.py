@@ -6,13 +6,12 @@ import pytest
 import torch
 
 from kernelwright.evaluator.referee.correctness.discontinuities import (
-    Decisions,
     FlippedElements,
     FlipTolerance,
 )
 from kernelwright.evaluator.referee.correctness.input_distributions import Starts
 from kernelwright.evaluator.referee.correctness.policy import AROUND, FEW_INDEX_FLIPS
-from kernelwright.evaluator.referee.correctness.tolerance import Expected
+from kernelwright.evaluator.referee.correctness.tolerance import Expected, ExpectedLeaf
 from kernelwright.evaluator.referee.correctness.trial_cache import SolvedTrial, Trial
 from kernelwright.evaluator.referee.reference.reference import Arguments, Output
 from kernelwright.evaluator.referee.timing.timed_inputs import TimedInputs
@@ -109,8 +108,8 @@ def outputs_of_places(rows: int, is_correct: ExactCheck | None = None) -> tuple[
     def solved() -> SolvedTrial:
         places = torch.arange(rows)
         output = Output({"k": "tensor", "i": 0}, [places], [False])
-        settled = Decisions(unsettled=[torch.zeros(rows, dtype=torch.bool)], jumps=[None])
-        expected = Expected(output, [places], [None], in_double=True, decisions=settled)
+        leaf = ExpectedLeaf(places, places, unsettled=torch.zeros(rows, dtype=torch.bool))
+        expected = Expected(output, [leaf], in_double=True)
         return SolvedTrial(made_trial("as_drawn", LOOSE).arguments, expected)
 
     trial = Trial("as_drawn", LOOSE, solved)

@@ -124,7 +124,7 @@ def test_whole_numbers_that_hang_on_a_buffer_alone_have_ties_too() -> None:
 @pytest.mark.parametrize(("source", "decides"), [(ROUNDED, True), (NEAREST, True), (SMOOTH, False)])
 def test_only_what_decides_is_looked_at_for_jumps(source: str, decides: bool) -> None:
     pool = pool_of(source, 5)
-    jumps = [jump for trial in pool.draws[0].trials for jump in trial.expected.decisions.jumps]
+    jumps = [leaf.jumps for trial in pool.draws[0].trials for leaf in trial.expected.leaves]
     assert any(jump is not None for jump in jumps) is decides
 
 
@@ -181,20 +181,20 @@ def test_whole_numbers_may_hang_on_roundings_to_half_precision() -> None:
 
 def test_what_jumps_nearly_everywhere_is_held_to_one_answer() -> None:
     source = SOURCE.format(body="return torch.frac(x * 2.0**26)", inputs="return [torch.randn(32, 64)]")
-    assert pool_of(source, 5).bases[0].expected.decisions.jumps == [None]
+    assert pool_of(source, 5).bases[0].expected.leaves[0].jumps is None
 
 
 def test_a_jump_that_no_draw_meets_is_found_on_the_way_to_farther_inputs() -> None:
     source = NEAREST.replace("x[3] = 10.0; ", "").replace("512", "1024")
     pool = pool_of(source, 5)
-    jumps = [trial.expected.decisions.jumps[0] for trial in pool.starts().trials]
+    jumps = [trial.expected.leaves[0].jumps for trial in pool.starts().trials]
     assert [(jump.share, jump.most) for jump in jumps if jump is not None][-1] == (0.0, 8)
 
 
 def test_what_only_looks_like_deciding_has_no_jumps() -> None:
     source = SOURCE.format(body="return x - x.max(-1).values[:, None]", inputs="return [torch.randn(64, 64)]")
     trials = pool_of(source, 5).draws[0].trials
-    assert all(trial.expected.decisions.jumps == [None] for trial in trials)
+    assert all(trial.expected.leaves[0].jumps is None for trial in trials)
 
 
 @pytest.mark.parametrize("kind", ["float64", "complex128"])
@@ -232,7 +232,7 @@ def test_a_narrow_product_that_is_widened_may_be_computed_in_more_and_not_in_les
 def test_a_number_at_the_border_of_two_bins_may_be_counted_in_either() -> None:
     trial = pool_of(BINS, 5).bases[0]
     (x,) = trial.arguments.leaves
-    assert trial.expected.decisions.jumps[0] is not None
+    assert trial.expected.leaves[0].jumps is not None
     exact = trial.expected.output.leaves[0]
     lower = exact.clone()
     lower[36] -= 1  # 0.375 is where it begins
@@ -249,7 +249,8 @@ def test_rows_of_zeros_carry_the_rounding_of_what_was_cut_off() -> None:
     )
     reference = reference_of(source)
     model, arguments = reference.model(1), reference.inputs(1)
-    (scale,) = expect(reference, model, arguments, "fp32", trace_call(reference, model, arguments)).scales
+    (leaf,) = expect(reference, model, arguments, "fp32", trace_call(reference, model, arguments)).leaves
+    scale = leaf.scale
     eps = torch.finfo(torch.float32).eps
     assert scale is not None and scale.shape == (64,)
     assert torch.allclose(scale[1::2], torch.tensor(0.5**0.5 * eps / 16).double(), rtol=1e-2)
@@ -263,9 +264,8 @@ def test_outputs_of_several_types_have_scales_of_their_own() -> None:
     reference = reference_of(source)
     model, arguments = reference.model(1), reference.inputs(1)
     found = expect(reference, model, arguments, "fp32", trace_call(reference, model, arguments))
-    assert [scale is None for scale in found.scales] == [True, False, False]
-    assert found.precision(2) is torch.float32
-    assert len(found.halves) == len(found.scales)
+    assert [leaf.scale is None for leaf in found.leaves] == [True, False, False]
+    assert found.leaves[2].precision is torch.float32
 
 
 def test_without_the_roundings_of_a_half_an_error_may_be_what_it_always_may() -> None:
@@ -275,7 +275,7 @@ def test_without_the_roundings_of_a_half_an_error_may_be_what_it_always_may() ->
     halved, plain = (_scale(own, best, other, half=half) for half in (torch.bfloat16, None))
     assert (halved.half, plain.half) == (torch.bfloat16, None)
     for found, most in ((halved, 4 * eps * OTHER_LIMIT / REDUCED_LIMIT), (plain, 32 * eps)):
-        assert torch.allclose(found.scales, torch.tensor(most).double(), rtol=1e-3)
+        assert torch.allclose(found.scale, torch.tensor(most).double(), rtol=1e-3)
 
 
 def test_a_plain_sum_is_far_inside_in_every_row() -> None:
@@ -302,14 +302,14 @@ def test_a_group_is_excused_by_no_more_than_is_usual_for_the_others() -> None:
     other = exact + 1e-4 * torch.randn(64, 32, generator=torch.Generator().manual_seed(1))
     other[0] = exact[0]
     eps = torch.finfo(torch.float32).eps
-    groups = _scale(exact.float(), exact, other, half=None).scales
+    groups = _scale(exact.float(), exact, other, half=None).scale
     assert float(groups[0]) == pytest.approx(MOST_USUAL_EPS * eps)
     assert float(groups[1:].min()) > 5e-5
 
 
 def test_a_group_that_one_perturbation_hardly_changed_is_measured_by_more_of_them_when_it_errs() -> None:
     expected = pool_of(SMOOTH, 5).bases[0].expected
-    chance = replace(expected, scales=[_small(expected, 3)])
+    chance = replace(expected, leaves=[replace(expected.leaves[0], scale=_small(expected, 3))])
     own = _with(expected, (3,), expected.output.leaves[0][3] * (1 + 2.0**-20))
     found = compare(replace(chance, responses=None), [own], limit=16.0, trial="t")
     assert found.mismatch is not None
@@ -319,7 +319,7 @@ def test_a_group_that_one_perturbation_hardly_changed_is_measured_by_more_of_the
 
 
 def _small(expected: Expected, group: int) -> torch.Tensor:
-    scale = expected.scales[0]
+    scale = expected.leaves[0].scale
     assert scale is not None
     changed = scale.clone()
     changed[group] /= 1000
@@ -328,11 +328,11 @@ def _small(expected: Expected, group: int) -> torch.Tensor:
 
 def test_what_jumps_is_not_measured_by_perturbations_that_make_it_jump() -> None:
     expected = pool_of(BINS, 5).bases[0].expected
-    assert expected.decisions.jumps[0] is not None
-    (before,), (after,) = expected.scales, expected.settled().scales
-    assert before is not None
-    assert after is not None
-    assert torch.equal(before, after)
+    assert expected.leaves[0].jumps is not None
+    (before,), (after,) = expected.leaves, expected.settled().leaves
+    assert before.scale is not None
+    assert after.scale is not None
+    assert torch.equal(before.scale, after.scale)
 
 
 def test_narrow_operands_show_in_most_groups_and_one_bad_group_says_nothing_of_operands() -> None:

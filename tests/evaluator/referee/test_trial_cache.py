@@ -6,15 +6,11 @@ import pytest
 import torch
 
 from kernelwright.evaluator import ProblemError
-from kernelwright.evaluator.referee.correctness.input_distributions import (
-    VARIANTS,
-    Starts,
-    Variant,
-    _scattered,
-)
+from kernelwright.evaluator.referee.correctness.input_distributions import VARIANTS, Starts, _scattered
 from kernelwright.evaluator.referee.correctness.policy import AROUND
 from kernelwright.evaluator.referee.correctness.trial_cache import SolvedTrial, Trial, TrialCache
 from kernelwright.evaluator.referee.correctness.trials import TrialPool
+from kernelwright.evaluator.referee.reference.constant_inputs import Variation
 from tests.evaluator.referee.references import pool_of
 
 AROUND_SPIKED = Starts([], AROUND, signed=True, spiked=256)
@@ -40,7 +36,8 @@ def _pool(memory_bytes: int, source: str = SOURCE) -> TrialPool:
 
 
 def _tensors(solved: SolvedTrial) -> list[torch.Tensor]:
-    return [*solved.arguments.leaves, *solved.expected.output.leaves, *solved.expected.exact]
+    exact = [leaf.exact for leaf in solved.expected.leaves]
+    return [*solved.arguments.leaves, *solved.expected.output.leaves, *exact]
 
 
 def _trials(pool: TrialPool) -> list[Trial]:
@@ -56,8 +53,8 @@ def test_what_is_worked_out_again_is_the_same() -> None:
         for one, other in zip(roomy, narrow, strict=True):
             left, right = one.solved, other.solved
             assert all(map(torch.equal, _tensors(left), _tensors(right))), one.name
-            assert left.expected.scales[0] is not None
-            assert torch.equal(left.expected.scales[0], right.expected.scales[0])
+            assert left.expected.leaves[0].scale is not None
+            assert torch.equal(left.expected.leaves[0].scale, right.expected.leaves[0].scale)
     assert sum(trial.kept is not None for trial in set(narrow)) == 1
 
 
@@ -114,7 +111,7 @@ def test_inputs_that_come_out_otherwise_are_told_whatever_they_hold(dtype: torch
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("variant", [VARIANTS["outliers"], AROUND_SPIKED.scatter])
-def test_a_place_that_is_drawn_twice_gets_one_value(variant: Variant, seed: int) -> None:
+def test_a_place_that_is_drawn_twice_gets_one_value(variant: Variation, seed: int) -> None:
     """Of two writes to it either may be the last on a GPU, and inputs are drawn more than once."""
     values = torch.ones(100_000)
     places, numbers = _scattered(1000, 700, torch.Generator().manual_seed(seed), values.device)

@@ -6,7 +6,7 @@ import torch
 
 from kernelwright.evaluator.referee.correctness.input_distributions import Starts
 from kernelwright.evaluator.referee.correctness.policy import AROUND
-from kernelwright.evaluator.referee.correctness.tolerance import Expected
+from kernelwright.evaluator.referee.correctness.tolerance import Expected, ExpectedLeaf
 from kernelwright.evaluator.referee.correctness.trial_cache import SolvedTrial, Trial
 from kernelwright.evaluator.referee.reference.reference import Arguments, Output
 from kernelwright.evaluator.referee.timing.timed_inputs import TimedInputs
@@ -19,7 +19,8 @@ def made_trial(name: str, limit: float, values: torch.Tensor | None = None) -> T
     values = torch.randn(8, 64) if values is None else values
     arguments = Arguments([TENSOR], {}, [values])
     output = Output(TENSOR, [values.clone()], [False])
-    expected = Expected(output, [values.double()], [torch.full((8,), 1e-7)], in_double=True)
+    leaf = ExpectedLeaf(output.leaves[0], values.double(), torch.full((8,), 1e-7))
+    expected = Expected(output, [leaf], in_double=True)
     return Trial(name, limit, lambda: SolvedTrial(arguments, expected))
 
 

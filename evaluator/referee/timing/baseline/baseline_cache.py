@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Final
 
 from kernelwright.evaluator.referee.timing import policy
 from kernelwright.evaluator.referee.worker.driver_link import DriverLink
-
-_NAMES: Final = ("compile_ratio", "compile_error", "compile_solo_ms", "process_spread")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +26,8 @@ class BaselineCache:
 
     def remember(self, queued: bool, **found: float) -> None:
         """Add numbers to those that are cached."""
-        every = [(name, way) for name in _NAMES for way in (False, True)]
-        known = {_key(*each): value for each in every if (value := self.recall(*each)) is not None}
         new = {_key(name, queued): value for name, value in found.items()}
-        self.driver.remember(known | new)
+        self.driver.remember(self.driver.recall() | new)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,6 @@ from typing import Final
 import torch
 
 from kernelwright.evaluator.ipc.driver_requests import Expect
-from kernelwright.evaluator.referee.correctness.trials import TrialPool
 from kernelwright.evaluator.referee.device_memory import require_shortage_is_own
 from kernelwright.evaluator.referee.timing import policy
 from kernelwright.evaluator.referee.timing.baseline.baseline_cache import BaselineCache, PooledSpreads
@@ -22,9 +21,8 @@ from kernelwright.evaluator.referee.timing.statistics import process_spread, rat
 from kernelwright.evaluator.referee.timing.timing_session import TimingSession
 from kernelwright.evaluator.referee.worker.call_buffers import CallBuffers
 from kernelwright.evaluator.referee.worker.candidate_failure import CandidateFailed
-from kernelwright.evaluator.referee.worker.setup import ProblemContext, load_model, start
+from kernelwright.evaluator.referee.worker.setup import load_model, start
 from kernelwright.evaluator.referee.worker.worker_process import WorkerProcess
-from kernelwright.evaluator.schema.config import EvaluationConfig
 from kernelwright.evaluator.schema.errors import EvaluatorError, ProblemError
 from kernelwright.evaluator.schema.evaluation import Status, Timing
 
@@ -35,24 +33,20 @@ _OTHER_OUTPUTS: Final = (Status.WRONG_VALUES, Status.WRONG_SHAPE, Status.WRONG_D
 class BaselineTimer:
     """Times a problem's reference; owns its processes."""
 
-    def __init__(
-        self, context: ProblemContext, pool: TrialPool, config: EvaluationConfig, session: TimingSession
-    ) -> None:
-        self._context = context
+    def __init__(self, session: TimingSession) -> None:
+        self._context = context = session.context
         self._cache = BaselineCache(context.driver)
         self._spreads = (
             PooledSpreads(context.driver, f"{torch.cuda.get_device_name()}:{torch.__version__}")
             if session.kind == "cuda"
             else None
         )
-        self._pool = pool
-        self._config = config
         self._session = session
         self._kind = session.kind
         self._measured: Baselines | None = None
         self._started: list[WorkerProcess] = []
         """Reference processes started ahead; memory for timed calls is taken by one after the other."""
-        self._compiled = CompiledReference(context, pool)
+        self._compiled = CompiledReference(context, session.pool)
         self._disturbed = False
         """True once other programs wanted the cores while something was measured."""
 
@@ -170,7 +164,7 @@ class BaselineTimer:
         capacity = gate.capacity if gate is not None else 0
         alone = self._time_alone(eager, count, queued)
         compile_ratio, impossible = None, {}
-        if "compile" in self._config.baselines:
+        if "compile" in self._session.config.baselines:
             try:
                 compile_ratio = self._compile_ratio_with_retry(eager, count, alone, queued)
             except CandidateFailed as failure:
@@ -186,16 +180,11 @@ class BaselineTimer:
     @property
     def _lacks_compiled(self) -> bool:
         """True where the compiled reference is to be measured, and no cache tells its time."""
-        wanted = not self.known and "compile" in self._config.baselines
+        wanted = not self.known and "compile" in self._session.config.baselines
         return wanted and self._cache.lacks("compile_ratio")
 
     def _compile_ratio_with_retry(self, eager: CallBuffers, count: int, alone: Timing, queued: bool) -> float:
-        """Measure `_compile_ratio`; where it fails, retry while nobody else uses the device.
-
-        Raises:
-            CandidateFailed: it failed again.
-            DeviceFull: others hold the memory that it needs.
-        """
+        """Measure `_compile_ratio`; where it fails, retry while nobody else uses the device."""
         while True:
             try:
                 return self._compile_ratio(eager, count, alone, queued)
@@ -249,9 +238,6 @@ class BaselineTimer:
         """Time another process against the eager one, then end it; return the ratio and its relative error.
 
         Where the other cannot queue its calls, neither does.
-
-        Raises:
-            CandidateFailed: it failed, hung, or its outputs differ.
         """
         try:
             self._session.trusted_timer(count, queued=False).solo(other, policy.WARM_UP_TURNS)
@@ -287,7 +273,7 @@ class BaselineTimer:
             raise
 
     def _load(self, worker: WorkerProcess) -> None:
-        spec = self._pool.draws[0].spec("Model")
+        spec = self._session.pool.draws[0].spec("Model")
         load_model(self._context, worker, self._context.reference.source, spec)
 
     @contextlib.contextmanager
@@ -300,11 +286,7 @@ class BaselineTimer:
             raise kind(f"the reference failed {where}: {error}") from error
 
     def _require_room(self, error: Exception) -> None:
-        """Raise where others may have taken the memory that a baseline lacks.
-
-        Raises:
-            DeviceFull: they may.
-        """
+        """Raise `DeviceFull` where others may have taken the memory that a baseline lacks."""
         status = Status.OUT_OF_MEMORY if isinstance(error, torch.OutOfMemoryError) else None
         if (error.status if isinstance(error, CandidateFailed) else status) is Status.OUT_OF_MEMORY:
             require_shortage_is_own(

@@ -36,11 +36,7 @@ class Baselines:
 
     @property
     def eager(self) -> CallBuffers:
-        """Its memory for calls.
-
-        Raises:
-            RuntimeError: it has none now.
-        """
+        """Its memory for calls, which it must have now."""
         if self.buffers is None:
             raise RuntimeError("the baseline's memory was given back")
         return self.buffers
