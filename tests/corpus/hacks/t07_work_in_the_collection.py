@@ -1,4 +1,4 @@
-# status: PASSED | TAMPERED | WRONG_VALUES
+# status: PASSED | TAMPERED | WRONG_VALUES | NONDETERMINISTIC
 # speedup: honest
 # class: T7 M6
 # problem: level1/09_softmax
