@@ -105,14 +105,13 @@ class Evaluator:
             stages.enter(Stage.OPEN)
         with self._referee(task, device, job) as referee:
             answer = referee.evaluate(task.candidate, job)
-        measured = answer.measurement if answer.status == Status.PASSED else None
         return task.evaluation(
             builds=tuple(job.builds),
             environment=referee.environment(states.all()),
             problem_flaws=flaws_of(memory, task.problem, task.config, device, referee.facts.flaws),
             device_seconds=round(job.device_s, 4) if task.config.measure else None,
             output_tail=job.output_tail,
-            speedup=measured["speedup"] if measured else None,
+            speedup=answer.speedup,
             **vars(answer),
         )
 

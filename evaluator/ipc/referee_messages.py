@@ -6,7 +6,7 @@ validated as records; a problem can spoil its own referee and nothing else.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from kernelwright.evaluator.ipc.messages import (
     A_co,
@@ -20,6 +20,7 @@ from kernelwright.evaluator.ipc.messages import (
     Texts,
     Threads,
 )
+from kernelwright.evaluator.schema.evaluation import Status
 
 
 class Refused(Message):
@@ -54,6 +55,11 @@ class CandidateEvaluated(Message):
     plausibility: Fields | None = None
     attribution: Fields | None = None
     counters: Fields | None = None
+
+    @property
+    def speedup(self) -> Any:  # Any: validated as a field of an Evaluation
+        """The measured speedup; None unless the candidate passed."""
+        return self.measurement["speedup"] if self.measurement and self.status == Status.PASSED else None
 
 
 class Sanitized(Message):

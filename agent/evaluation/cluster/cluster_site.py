@@ -100,7 +100,7 @@ class ClusterSite:
         self._builders: dict[str, BuilderPool] = {}
         self._open = ExitStack()
         self._quarantine = (settings.cache or default_cache()) / "quarantine"
-        """Folder of candidates that took judges down, kept for the operator until he removes them."""
+        """Folder of candidates that took judges down, kept until an operator removes them."""
         self._closing = threading.Event()
 
     def __enter__(self) -> Self:

@@ -59,7 +59,7 @@ class ExpectedLeaf:
     scale: torch.Tensor | None = None
     """The error scale of each group, shape [groups]."""
     roundoff: float | None = None
-    """What one rounding of every input makes of most groups at most."""
+    """The most by which one rounding of every input moves most groups."""
     half: torch.dtype | None = None
     """The half precision whose roundings on the way are most of its error, where it is wider."""
     overflowed: torch.Tensor | None = None
@@ -67,7 +67,7 @@ class ExpectedLeaf:
     unsettled: torch.Tensor | None = None
     """Whole numbers where ties or rounding decide: which of two equal values is the first."""
     jumps: Discontinuities | None = None
-    """What a decision that hangs on rounding makes of floating values."""
+    """Floating values that jump where a decision hangs on rounding."""
 
     @property
     def precision(self) -> torch.dtype:

@@ -22,7 +22,7 @@ from kernelwright.evaluator.referee.reference.reference import Arguments, Output
 from kernelwright.evaluator.schema.errors import ProblemError
 
 Enlarged = tuple[Spread, nn.Module]
-"""How much larger the random weights of a model are than a seed makes them."""
+"""The spread by which a model's random weights exceed those of its seed, and the model."""
 
 
 def enlarged_models(reference: Reference, seed: int, inputs: list[Arguments]) -> Iterator[Enlarged]:

@@ -86,6 +86,7 @@ def test_a_time_below_what_the_memory_needs_is_implausible_and_no_speedup(opened
     assert "less than the" in outcome.detail
     answer = CandidateEvaluated(**outcome.to_json())
     assert answer.measurement is not None
+    assert answer.speedup is None
 
 
 def test_weights_of_the_first_model_are_wrong_in_the_second(opened: Opener) -> None:
