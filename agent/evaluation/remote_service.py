@@ -32,7 +32,7 @@ class RemoteService:
     """One service. Usable from any thread; `under_way` and `trouble` are the pool's to change."""
 
     def __init__(self, url: str, token: str | None, wanted: str | None) -> None:
-        """`wanted` names the device or kind of device that is meant, if any; ConfigError: not an address."""
+        """`wanted` names a device or a kind of device, if any. Raises ConfigError if this is no address."""
         self.client = ServiceClient(url, token, request_s=REQUEST_S)
         self.url = self.client.url
         self.facts: ServiceFacts | None = None

@@ -76,7 +76,7 @@ class RemoteSite:
         """Set once the site is left: nothing more is evaluated."""
 
     def __enter__(self) -> Self:
-        """Meet the services; ConfigError: they refuse, or do not compare; MachineError: none answers."""
+        """Meet the services; raises ConfigError if they refuse or differ, MachineError if none answers."""
         for service in self._services:
             self._open.enter_context(service.client)
         try:

@@ -132,10 +132,10 @@ _COLUMNS: Final = ", ".join(StoredEvaluation.model_fields)
 
 
 class Store:
-    """The only writer of a state folder. StoreError: the disk is full or fails, and all is as it was."""
+    """The only writer of a state folder; raises StoreError if the disk fails, and changes nothing then."""
 
     def __init__(self, folder: Path) -> None:
-        """Open or create it; MachineError: it is in use, not writable, damaged, or of another version."""
+        """Open or create it; raises MachineError if it is in use, read-only, damaged or another version's."""
         self._guard = threading.Lock()
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)

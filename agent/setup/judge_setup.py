@@ -32,7 +32,7 @@ _LOG: Final = logging.getLogger(__name__)
 
 
 def judges_of(settings: RunSettings) -> tuple[str, ...]:
-    """The addresses of judges elsewhere, or none; UsageError: there is a secret in the environment's."""
+    """The addresses of judges elsewhere, or none; raises UsageError if the environment's hold a secret."""
     if settings.judges:
         return settings.judges
     named = (text.strip() for text in os.environ.get(JUDGE_VARIABLE, "").split(","))

@@ -199,7 +199,7 @@ def _refuse_what_requests_own(settings: RunSettings) -> None:
 
 
 def live_endpoint(settings: RunSettings) -> Endpoint:
-    """The endpoint that settings and environment name; UsageError: neither a key nor a base URL."""
+    """The endpoint that settings and environment name; raises UsageError without a key and a base URL."""
     kind = find_provider(settings.provider or OFFLINE)
     variables = kind.key_variables
     address = settings.base_url or base_url(kind.url_variables)

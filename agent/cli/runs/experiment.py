@@ -109,7 +109,7 @@ def experiment(
 def equal_budgets(
     names: Sequence[str], limits: Mapping[str, float | None], shape: Mapping[str, int]
 ) -> dict[str, object]:
-    """The settings that lay every strategy out for the same number of replies; UsageError: an unknown one."""
+    """Settings that give every strategy equally many replies; raises UsageError for an unknown strategy."""
     from kernelwright.agent.strategies import find_strategy
     from kernelwright.evaluator import plugins
 

@@ -85,7 +85,7 @@ class ClusterSite:
         config: EvaluationConfig,
         backends: Iterable[str] = (),
     ) -> None:
-        """`connection` is opened on entering. ConfigError: a device by number, which is Ray's to choose."""
+        """`connection` is opened on entering. Raises ConfigError for a device by number: Ray chooses it."""
         if config.device not in ("auto", "cpu", "cuda"):
             raise ConfigError(
                 f"--engine ray chooses the device; leave {config.device!r} out, or say cuda or cpu"
@@ -224,7 +224,7 @@ class ClusterSite:
         )
 
     def builds_plainly(self, evaluation: Evaluation) -> FullHeaderBuild:
-        """Rebuild a kernel with torch's own headers, on any node; MachineError: its judge was lost."""
+        """Rebuild a kernel with torch's headers, on any node; raises MachineError if its judge is lost."""
         pool = self._pools[find_backend(evaluation.backend).device]
 
         def waits(_: int) -> None:

@@ -34,7 +34,7 @@ class NoiseRecord:
 
 @dataclass(eq=False)
 class JudgeHandle:
-    """A judge; JudgeDied: it or its node is gone, or hangs. `under_way` and what follows are the pool's."""
+    """A judge; its methods raise JudgeDied if it is gone or hangs. The pool owns `under_way` and below."""
 
     connection: RayConnection
     actor: Any

@@ -73,7 +73,7 @@ class RayConnection:
         self._is_ours = self._is_begun_here = False
 
     def __enter__(self) -> Self:
-        """Connect; ConfigError: the cluster refuses this process; MachineError: it does not answer."""
+        """Connect; raises ConfigError if the cluster refuses us, MachineError if it does not answer."""
         # Else whatever is asked after the end of the connection begins a cluster of its own.
         os.environ.setdefault("RAY_ENABLE_AUTO_CONNECT", "0")
         import ray
