@@ -72,7 +72,7 @@ def open_prompts(
 def known_facts(
     problems: Iterable[Problem], config: EvaluationConfig, cache: Path | None
 ) -> dict[str, ProblemSignature]:
-    """Collect facts for prompts on the problems' sizes; a problem whose facts cannot be had is left out."""
+    """Collect facts for prompts on the problems' sizes; none at all where one's cannot be had."""
     found: dict[str, ProblemSignature] = {}
     if find_spec("torch") is None:
         _LOG.info("prompts go without the problems' sizes: there is no torch here")
