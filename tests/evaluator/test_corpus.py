@@ -10,7 +10,15 @@ from pathlib import Path
 import pytest
 
 from kernelwright.evaluator import Evaluator, Status
-from tests.specimens import Specimen, gained, judge_fairly, problem_of, promised, specimens
+from tests.specimens import (
+    Specimen,
+    everyday_specimens,
+    gained,
+    judge_fairly,
+    problem_of,
+    promised,
+    specimens,
+)
 
 FAMILIES = frozenset("TCONRMPDSE")
 SPECIMENS = specimens()
@@ -23,10 +31,14 @@ def _referee(specimen: Specimen) -> tuple[str, ...]:
 
 def _parameters() -> list[object]:
     """Specimens by problem, so that a warm referee serves neighbours."""
-    return [
-        pytest.param(each, id=each.name, marks=[pytest.mark.gpu] if each.device == "cuda" else [])
-        for each in sorted(SPECIMENS, key=lambda each: (_referee(each), each.name))
-    ]
+    everyday = {each.name for each in everyday_specimens()}
+    parameters = []
+    for each in sorted(SPECIMENS, key=lambda each: (_referee(each), each.name)):
+        marks = [pytest.mark.gpu] if each.device == "cuda" else []
+        if each.name not in everyday:
+            marks.append(pytest.mark.slow)
+        parameters.append(pytest.param(each, id=each.name, marks=marks))
+    return parameters
 
 
 @pytest.fixture(scope="session")
@@ -58,6 +70,11 @@ def test_header_is_complete(specimen: Specimen) -> None:
         assert specimen.listed("status") == ["PASSED"]
     elif may_pass and not set(specimen.listed("class")) & {"S6"}:
         assert specimen.header.get("speedup") == "honest", "an attack that may pass must gain nothing"
+
+
+def test_every_class_is_met_every_day():
+    everyday = {(each.path.parent.name, each.listed("class")[0]) for each in everyday_specimens()}
+    assert everyday == {(each.path.parent.name, each.listed("class")[0]) for each in SPECIMENS}
 
 
 def test_corpus_covers_every_family_and_outnumbers_the_promise() -> None:

@@ -103,8 +103,6 @@ WON_INTERVAL: Final = {"cpu": 0.03, "cuda": 0.02}
 """The same where the whole interval lies above `LOST_SHARE`: no baseline is close."""
 LOST_INTERVAL: Final = 0.05
 """The same where the whole interval says that the candidate lost: nobody ranks it."""
-QUEUED_TARGET_SHARE: Final = 1 / 3
-"""Share of the wanted measured time that queued calls need, whose claims hardly vary."""
 HOPELESS_RATIO: Final = 0.1
 """Speedup below which timing ends early."""
 HOPELESS_TURNS: Final = 4
@@ -232,6 +230,9 @@ EXACT_CALLS: Final = 4
 """Ordinary calls that are compared with exact outputs in the end: beside the baseline's, all groups may err
 as the worst one of any draw, up to half of an attention's outputs. A candidate that is wrong in half of its
 calls is found 15 times of 16."""
+OVERWRITE_CHANCE: Final = 0.25
+"""Chance that a turn's outputs are overwritten and looked at before they are dropped, which took a third of a
+turn. Turns of trials always are, and nobody knows before a turn: memory that all calls share is found."""
 TRIALS_PER_TURN: Final = 2
 """Calls of an unscored batch that are trials with exact outputs: other turns' calls are compared with the
 baseline's alone, on inputs that are all of one distribution."""

@@ -51,9 +51,9 @@ class TurnRunner:
         """Freeze, publish, poison, thaw, run, freeze, withdraw, collect, freeze, copy and overwrite outputs.
 
         No call is made beside these: what a process does ahead of its calls should be on a clock. Without
-        `overwrites`, outputs are dropped and their ownership is not looked at. A call that `is_lone` finds a
-        process that is awake and, on a CPU, as warm as in the middle of a batch. With `spoils`, noise is
-        written to outputs of queued calls before their inputs.
+        `overwrites`, outputs are dropped, and nobody looks if they own their memory. A call that `is_lone`
+        finds a process that is awake and, on a CPU, as warm as in the middle of a batch. With `spoils`, noise
+        is written to outputs of queued calls before their inputs.
 
         Raises:
             CandidateFailed: the worker failed or hung, changed its inputs, or went on after its answer.
@@ -79,11 +79,10 @@ class TurnRunner:
         outputs = memory.copy_outputs()
         if on_cpu:
             self._note_was_read(memory.was_read)
-        returned_ms = 0.0
         if overwrites:
             returned_ms = buffers.returned.take_back(self.secret, collect_ms=ran.collect_ms)
         else:
-            buffers.returned.drop()
+            returned_ms = buffers.returned.drop()
         turn = Turn(
             claimed_ms=ran.inner_ms + ran.copied_ms,
             # Copies come after the answer; `owning_ms` holds what they took beyond their claim.

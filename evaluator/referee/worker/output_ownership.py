@@ -108,9 +108,11 @@ class ReturnedOutputs:
             self._keep(written)
         return self._excess_ms
 
-    def drop(self) -> None:
-        """Drop the last run's outputs without a look at them."""
+    def drop(self) -> float:
+        """Drop the last run's outputs without a look at them; return the milliseconds on our clock."""
+        self._excess_ms = 0.0
         self._drop(False, self._worker.frozen)
+        return self._excess_ms
 
     def _drop(self, keep: bool, was_frozen: bool) -> None:
         self._worker.thaw()

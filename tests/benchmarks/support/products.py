@@ -154,7 +154,7 @@ NARROW: Final[dict[str, Product]] = {
 
 
 def winograd(size: int) -> Convolution:
-    """Winograd's F(2x2, 3x3) or F(4x4, 3x3)."""
+    """Winograd's F(2x2, 3x3), F(4x4, 3x3) or F(6x6, 3x3)."""
     given, kernel, taken = (torch.tensor(rows, dtype=torch.float64) for rows in _WINOGRAD[size])
 
     def both(matrix: torch.Tensor, tiles: torch.Tensor) -> torch.Tensor:
@@ -204,6 +204,36 @@ _WINOGRAD: Final = {
         ),
         ((1, 1, 1, 1, 1, 0), (0, 1, -1, 2, -2, 0), (0, 1, 1, 4, 4, 0), (0, 1, -1, 8, -8, 1)),
     ),
+    6: (
+        (
+            (1, 0, -21 / 4, 0, 21 / 4, 0, -1, 0),
+            (0, 1, 1, -17 / 4, -17 / 4, 1, 1, 0),
+            (0, -1, 1, 17 / 4, -17 / 4, -1, 1, 0),
+            (0, 1 / 2, 1 / 4, -5 / 2, -5 / 4, 2, 1, 0),
+            (0, -1 / 2, 1 / 4, 5 / 2, -5 / 4, -2, 1, 0),
+            (0, 2, 4, -5 / 2, -5, 1 / 2, 1, 0),
+            (0, -2, 4, 5 / 2, -5, -1 / 2, 1, 0),
+            (0, -1, 0, 21 / 4, 0, -21 / 4, 0, 1),
+        ),
+        (
+            (1, 0, 0),
+            (-2 / 9, -2 / 9, -2 / 9),
+            (-2 / 9, 2 / 9, -2 / 9),
+            (1 / 90, 1 / 45, 2 / 45),
+            (1 / 90, -1 / 45, 2 / 45),
+            (32 / 45, 16 / 45, 8 / 45),
+            (32 / 45, -16 / 45, 8 / 45),
+            (0, 0, 1),
+        ),
+        (
+            (1, 1, 1, 1, 1, 1, 1, 0),
+            (0, 1, -1, 2, -2, 1 / 2, -1 / 2, 0),
+            (0, 1, 1, 4, 4, 1 / 4, 1 / 4, 0),
+            (0, 1, -1, 8, -8, 1 / 8, -1 / 8, 0),
+            (0, 1, 1, 16, 16, 1 / 16, 1 / 16, 0),
+            (0, 1, -1, 32, -32, 1 / 32, -1 / 32, 1),
+        ),
+    ),
 }
 """Transforms of inputs, kernels and outputs (Lavin and Gray, 2016)."""
 
@@ -220,6 +250,7 @@ def by_fourier(x: torch.Tensor, weight: torch.Tensor, padding: int) -> torch.Ten
 CONVOLUTIONS: Final[dict[str, Convolution]] = {
     "Winograd 2x2": winograd(2),
     "Winograd 4x4": winograd(4),
+    "Winograd 6x6": winograd(6),
     "Fourier": by_fourier,
 }
 

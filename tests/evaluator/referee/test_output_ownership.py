@@ -157,6 +157,13 @@ def test_copies_that_take_as_long_as_collecting_are_no_time_beside_the_calls(dri
     assert -1e6 * copies <= buffers.returned.take_back(secret, collect_ms=1e6) < -1e6 * copies + 1e5
 
 
+def test_dropping_outputs_unseen_is_on_our_clock_too(driver):
+    buffers = _buffers(torch.tanh, driver)
+    buffers.write([torch.randn(SHAPE)])
+    buffers.run("m", timeout_s=10.0)
+    assert 0.0 < buffers.returned.drop() < 1e4
+
+
 def test_what_was_returned_is_noise_before_it_is_dropped(driver):
     ring = _Ring(CALLS)
     _turn(_buffers(ring, driver), random.Random(3))

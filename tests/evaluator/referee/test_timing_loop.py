@@ -265,8 +265,8 @@ def test_a_candidate_that_surely_lost_or_won_is_timed_less(monkeypatch, candidat
     assert len(found.candidate.batches) == turns
 
 
-@pytest.mark.parametrize(("queued", "turns"), [(True, 10), (False, 30)])
-def test_queued_calls_are_measured_for_a_shorter_time(monkeypatch, queued, turns):
+@pytest.mark.parametrize(("queued", "turns"), [(True, 4), (False, 30)])
+def test_the_interval_of_queued_calls_is_looked_at_however_short_they_are(monkeypatch, queued, turns):
     monkeypatch.setattr(policy, "FEWEST_TURNS", 4)
     monkeypatch.setattr(policy, "LOOK_FACTOR", 1.0)
     schedule = Schedule(Batch("cuda", 10, queued=queued), 30.0, max_turns=60, call_timeout_s=5.0)
@@ -304,6 +304,31 @@ def test_every_unseen_trial_is_hidden_once_in_an_unscored_batch_and_compared_wit
     errors[0] = 1e-2
     with pytest.raises(CandidateFailed, match="wrong when timed: output on large inputs"):
         timer.compare(_buffers("one"), _buffers("other"))
+
+
+@pytest.mark.parametrize("untrusted", [True, False])
+def test_outputs_of_some_turns_are_overwritten_and_of_all_with_trials(untrusted):
+    schedule = Schedule(Batch("cuda", 8), 1e9, max_turns=400, call_timeout_s=5.0, untrusted=untrusted)
+    timer: Any = _timer(schedule, {"one": 1.0, "other": 1.0})
+    timer._unseen = lambda: [made_trial("large", LOOSE) for _ in range(4)]
+    turns: list[tuple[str, bool, bool]] = []
+
+    def run(buffers: CallBuffers, recipe: InputRecipe, *, overwrites: bool, **how: bool) -> object:
+        del how
+        turns.append((buffers.layout, bool(recipe.given), overwrites))
+        outputs = torch.zeros(recipe.count, 8, 64)
+        for call, leaves in recipe.given.items():
+            outputs[call] = leaves[0]
+        return Turn(1.0, 1.0, 1.0), [outputs]
+
+    timer._runner = SimpleNamespace(run=run)
+    timer.compare(_buffers("one"), _buffers("other"))
+    with_trials = [overwrites for _, has_trials, overwrites in turns if has_trials]
+    assert with_trials == [True] * (2 if untrusted else 0)
+    ordinary = [overwrites for _, has_trials, overwrites in turns if not has_trials]
+    assert ordinary[::2] == ordinary[1::2]  # candidate and baseline alike
+    share = sum(ordinary) / len(ordinary)
+    assert (0.1 < share < 0.4) if untrusted else share == 0
 
 
 def test_some_calls_of_scored_batches_are_compared_with_exact_outputs():
