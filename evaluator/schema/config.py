@@ -111,7 +111,8 @@ class EvaluationConfig(Record):
     measure: bool = True
     """Measure speed (the default), or verify only: a correct candidate is then PASSED with no speedup."""
     target_ms: float = Field(default=300.0, gt=0)
-    """Measured time, of candidate or baseline, to reach before the interval is first computed."""
+    """Measured time, of candidate or baseline, to reach before the interval is first computed. Not needed
+    where calls are queued and their claims agree with the clock."""
     max_turns: int = Field(default=24, ge=4)
     """Most interleaved turns of the candidate and of a baseline each."""
     sanitize: Sanitize = Sanitize.AUTO

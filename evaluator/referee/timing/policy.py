@@ -59,7 +59,8 @@ SINGLE_CALL_TURNS: Final = 3
 SINGLE_CALL_CHANCE: Final = 0.3
 """Chance of a single call after other turns, so that none is announced."""
 VARIED_TURN_CHANCE: Final = 0.2
-"""Chance of a turn with other masks and lengths, which is compared but not scored; one comes last."""
+"""Chance of a turn with other masks and lengths, which is compared but not scored; one comes among the fewest
+turns and one last."""
 LOST_SHARE: Final = 1.2
 """Times the baseline's time from which on a candidate has lost: it gets no more single calls."""
 SINGLE_CALL_SHARE: Final = {"cpu": 0.15, "cuda": 0.25}
@@ -230,9 +231,9 @@ EXACT_CALLS: Final = 4
 """Ordinary calls that are compared with exact outputs in the end: beside the baseline's, all groups may err
 as the worst one of any draw, up to half of an attention's outputs. A candidate that is wrong in half of its
 calls is found 15 times of 16."""
-OVERWRITE_CHANCE: Final = 0.25
-"""Chance that a turn's outputs are overwritten and looked at before they are dropped, which took a third of a
-turn. Turns of trials always are, and nobody knows before a turn: memory that all calls share is found."""
+LOOK_CHANCE: Final = 0.5
+"""Chance that a GPU's worker is asked to show the outputs that it overwrote after a turn: with all others, it
+took a third of the timing of 0.2 ms on an H100. Turns with trials or varied inputs always are."""
 TRIALS_PER_TURN: Final = 2
 """Calls of an unscored batch that are trials with exact outputs: other turns' calls are compared with the
 baseline's alone, on inputs that are all of one distribution."""

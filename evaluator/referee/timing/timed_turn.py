@@ -51,7 +51,7 @@ class TurnRunner:
         """Freeze, publish, poison, thaw, run, freeze, withdraw, collect, freeze, copy and overwrite outputs.
 
         No call is made beside these: what a process does ahead of its calls should be on a clock. Without
-        `overwrites`, outputs are dropped, and nobody looks if they own their memory. A call that `is_lone`
+        `overwrites`, outputs are dropped and their ownership is not looked at. A call that `is_lone`
         finds a process that is awake and, on a CPU, as warm as in the middle of a batch. With `spoils`, noise
         is written to outputs of queued calls before their inputs.
 
@@ -79,10 +79,12 @@ class TurnRunner:
         outputs = memory.copy_outputs()
         if on_cpu:
             self._note_was_read(memory.was_read)
+        returned_ms = 0.0
         if overwrites:
-            returned_ms = buffers.returned.take_back(self.secret, collect_ms=ran.collect_ms)
+            looks = bool(recipe.given) or self.secret.random() < policy.LOOK_CHANCE
+            returned_ms = buffers.returned.take_back(self.secret, collect_ms=ran.collect_ms, looks=looks)
         else:
-            returned_ms = buffers.returned.drop()
+            buffers.returned.drop()
         turn = Turn(
             claimed_ms=ran.inner_ms + ran.copied_ms,
             # Copies come after the answer; `owning_ms` holds what they took beyond their claim.

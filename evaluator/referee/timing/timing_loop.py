@@ -101,6 +101,7 @@ class InterleavedTimer:
         turns, stop = PairedTurns(self.batch), StopRule(self._schedule)
         most = self._schedule.max_turns * policy.TURNS_FACTOR[self.batch.kind]
         hidden = self._trials_by_turn(most)
+        varied = self._secret.randint(1, min(most, _fewest_turns(self.batch)))
         while not stop.is_reached(turns):
             spiked = self._next_kind()
             with self._first_turn_of(turns, candidate, baseline):
@@ -108,7 +109,8 @@ class InterleavedTimer:
             turns.add_batch(*turn, spiked=spiked)
             while self._wants_single_call(turns):
                 turns.add_single_call(*self._turn(candidate, baseline, 1, is_lone=True))
-            if self._varies and self._secret.random() < policy.VARIED_TURN_CHANCE:
+            is_sure = len(turns.candidate.batches) == varied
+            if self._varies and (is_sure or self._secret.random() < policy.VARIED_TURN_CHANCE):
                 self._turn(candidate, baseline, self._secret.choice((1, self.batch.calls)), varied=True)
             for trials in hidden.pop(len(turns.candidate.batches), ()):
                 self._trial_turn(candidate, trials)
@@ -153,13 +155,17 @@ class InterleavedTimer:
         return self._inputs.varies_structure and self._schedule.untrusted
 
     def _trials_by_turn(self, turns: int) -> dict[int, list[list[Trial]]]:
-        """Spread unseen trials over all turns there may be: which calls are theirs, nobody can tell."""
+        """Spread unseen trials over all turns there may be: which calls are theirs, nobody can tell.
+
+        The first come among the fewest turns: who cheats in those alone meets them.
+        """
         trials = list(self._unseen()) if self._schedule.untrusted else []
         self._secret.shuffle(trials)
         step = max(1, min(policy.TRIALS_PER_TURN, self.batch.calls // 2))
         hidden: dict[int, list[list[Trial]]] = {}
         for begin in range(0, len(trials), step):
-            hidden.setdefault(self._secret.randint(1, turns), []).append(trials[begin : begin + step])
+            last = turns if begin else min(turns, _fewest_turns(self.batch))
+            hidden.setdefault(self._secret.randint(1, last), []).append(trials[begin : begin + step])
         return hidden
 
     def _trial_turn(self, candidate: CallBuffers, trials: list[Trial]) -> None:
@@ -240,7 +246,7 @@ class InterleavedTimer:
         """Run candidate and baseline on the same inputs and compare what they return."""
         order = [candidate, baseline]
         self._secret.shuffle(order)
-        overwrites = self._schedule.untrusted and self._secret.random() < policy.OVERWRITE_CHANCE
+        overwrites = self._schedule.untrusted
         done = {
             id(buffers): self._runner.run(
                 buffers, recipe, lead=lead, overwrites=overwrites, is_lone=is_lone, spoils=spoils
@@ -350,9 +356,11 @@ class StopRule:
         taken_ms = max(
             sum(turn.answered_ms for turn in log.batches) for log in (turns.candidate, turns.baseline)
         )
-        # Queued calls' claims hardly vary, so how long they take says nothing of the interval.
-        target_ms = 0.0 if self._batch.queued else self._schedule.target_ms
-        if count < self._next_look or taken_ms < target_ms:
+        if count < self._next_look:
+            return False
+        # Claims of queued calls hardly vary, so how long they take says nothing; charges do vary.
+        is_sure = self._batch.queued and scored_turns(turns).clock == "inner"
+        if taken_ms < self._schedule.target_ms and not is_sure:
             return False
         self._next_look = math.ceil(count * policy.LOOK_FACTOR)
         return self._is_tight(turns)

@@ -74,11 +74,13 @@ class ReturnedOutputs:
         """Note the calls of a run, and the places where the worker says that their outputs lie."""
         self._first, self._count, self._where = first, count, where
 
-    def take_back(self, secret: random.Random, *, collect_ms: float = 0.0) -> float:
+    def take_back(self, secret: random.Random, *, collect_ms: float = 0.0, looks: bool = True) -> float:
         """Overwrite the last run's outputs, look at them and at those that were kept, and drop them.
 
-        The contents of their slots are lost. Returns the worker's milliseconds on our clock: its time above
-        what collecting the same outputs costs (dense copies are the reference).
+        The contents of their slots are lost. Unless it `looks`, a GPU's worker is not asked to show them,
+        which it cannot know when it overwrites them; a CPU's memory is looked at in any case. Returns the
+        worker's milliseconds on our clock: its time above what collecting the same outputs costs (dense copies
+        are the reference).
 
         Raises:
             CandidateFailed: an output is not memory of its own, or one that was kept has changed.
@@ -92,8 +94,8 @@ class ReturnedOutputs:
         kept = [address for each in self._kept for address in each.addresses]
         found = self._peek([*written.addresses, *kept])  # in one question: each takes a millisecond
         if found is None:
-            holds = self._holds(written, collect_ms)
-            unchanged = holds and self._kept_unchanged(secret)
+            holds = not looks or self._holds(written, collect_ms)
+            unchanged = not looks or (holds and self._kept_unchanged(secret))
         else:
             own = len(written.addresses)
             holds = found[:own] == written.noise
@@ -108,11 +110,9 @@ class ReturnedOutputs:
             self._keep(written)
         return self._excess_ms
 
-    def drop(self) -> float:
-        """Drop the last run's outputs without a look at them; return the milliseconds on our clock."""
-        self._excess_ms = 0.0
+    def drop(self) -> None:
+        """Drop the last run's outputs without a look at them."""
         self._drop(False, self._worker.frozen)
-        return self._excess_ms
 
     def _drop(self, keep: bool, was_frozen: bool) -> None:
         self._worker.thaw()

@@ -157,13 +157,6 @@ def test_copies_that_take_as_long_as_collecting_are_no_time_beside_the_calls(dri
     assert -1e6 * copies <= buffers.returned.take_back(secret, collect_ms=1e6) < -1e6 * copies + 1e5
 
 
-def test_dropping_outputs_unseen_is_on_our_clock_too(driver):
-    buffers = _buffers(torch.tanh, driver)
-    buffers.write([torch.randn(SHAPE)])
-    buffers.run("m", timeout_s=10.0)
-    assert 0.0 < buffers.returned.drop() < 1e4
-
-
 def test_what_was_returned_is_noise_before_it_is_dropped(driver):
     ring = _Ring(CALLS)
     _turn(_buffers(ring, driver), random.Random(3))
@@ -185,6 +178,20 @@ def test_a_worker_that_does_not_let_its_outputs_be_overwritten_is_found_out(driv
     buffers = _buffers(torch.tanh, driver)
     with pytest.raises(CandidateFailed, match="not memory of its own"):
         _turn(buffers, random.Random(5))
+
+
+@pytest.mark.parametrize("driver", [False], indirect=True)
+def test_without_a_look_outputs_are_overwritten_all_the_same_and_never_shown(driver, monkeypatch):
+    ring = _Ring(1)
+    buffers, secret = _buffers(ring, driver), random.Random(10)
+    shown: list[object] = []
+    monkeypatch.setattr(type(buffers.returned), "_collect", lambda self, *, kept: shown.append(kept))
+    buffers.write([torch.randn(SHAPE)])
+    buffers.run("m", timeout_s=10.0)
+    buffers.returned.take_back(secret, looks=False)
+    assert shown == []
+    held = torch.empty(0).set_(ring.storages[0], 0, SHAPE)
+    assert len(held.view(torch.int32).unique()) > 0.9 * held.numel()
 
 
 def test_elements_that_share_memory_do_not_hold_what_was_written_to_them(driver, monkeypatch):

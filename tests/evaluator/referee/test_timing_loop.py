@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from kernelwright.evaluator.devices import Device
-from kernelwright.evaluator.referee.timing import policy
-from kernelwright.evaluator.referee.timing.claimed_time import Batch, Turn
+from kernelwright.evaluator.referee.timing import policy, timing_loop
+from kernelwright.evaluator.referee.timing.claimed_time import Batch, ScoredTurns, Turn
 from kernelwright.evaluator.referee.timing.timed_inputs import ComparedCall, InputRecipe, TimedInputs
 from kernelwright.evaluator.referee.timing.timed_outputs import OutputComparison, TimedOutputs
 from kernelwright.evaluator.referee.timing.timing_loop import InterleavedTimer, Schedule, WrittenAhead
@@ -274,6 +274,46 @@ def test_the_interval_of_queued_calls_is_looked_at_however_short_they_are(monkey
     assert len(found.candidate.batches) == turns
 
 
+def test_charged_queued_calls_are_measured_as_long_as_others(monkeypatch):
+    monkeypatch.setattr(
+        timing_loop, "scored_turns", lambda turns: ScoredTurns([1.0] * len(turns.spiked), "outer", {})
+    )
+    schedule = Schedule(Batch("cuda", 10, queued=True), 30.0, max_turns=60, call_timeout_s=5.0)
+    found = _timer(schedule, {"one": 1.0, "other": 1.0}).compare(_buffers("one"), _buffers("other"))
+    assert len(found.candidate.batches) == 30
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_some_trials_and_varied_inputs_come_in_the_turns_that_are_sure(monkeypatch, seed):
+    monkeypatch.setattr(policy, "VARIED_TURN_CHANCE", 0.0)
+    schedule = Schedule(Batch("cuda", 8), 1e9, max_turns=24, call_timeout_s=5.0)
+    timer: Any = _timer(schedule, {"one": 1.0, "other": 1.0})
+    timer._unseen = lambda: [made_trial("large", LOOSE) for _ in range(6)]
+    timer._inputs = SimpleNamespace(
+        **vars(INPUTS) | {"varies_structure": True, "varied_recipe": _varied_recipe}
+    )
+    timer._secret = random.Random(seed)
+    done: list[tuple[int, bool, bool]] = []
+    scored = [0]
+
+    def run(buffers: CallBuffers, recipe: InputRecipe, **how: bool) -> tuple[Turn, list[torch.Tensor]]:
+        del how
+        outputs = torch.zeros(recipe.count, 8, 64)
+        for call, leaves in recipe.given.items():
+            outputs[call] = leaves.get(0, outputs[call])
+        scored[0] += buffers.layout == "other" and not recipe.given and recipe.count == 8
+        has_trial = any(recipe.given.values())
+        done.append((scored[0], has_trial, bool(recipe.given) and not has_trial))
+        return Turn(1.0, 1.0, 1.0), [outputs]
+
+    timer._runner = SimpleNamespace(run=run)
+    timer.compare(_buffers("one"), _buffers("other"))
+    assert any(turn <= policy.FEWEST_TURNS for turn, has_trial, _ in done if has_trial)
+    varied = [turn for turn, _, is_varied in done if is_varied]
+    assert len(varied) == 4  # two of both workers
+    assert varied[0] <= policy.FEWEST_TURNS
+
+
 def test_elements_stand_out_in_every_other_batch_in_an_order_that_nobody_knows():
     schedule = Schedule(Batch("cpu", 1), 0.0, max_turns=8, call_timeout_s=5.0)
     timer = _timer(schedule, {"one": 1.0, "other": 1.0})
@@ -304,31 +344,6 @@ def test_every_unseen_trial_is_hidden_once_in_an_unscored_batch_and_compared_wit
     errors[0] = 1e-2
     with pytest.raises(CandidateFailed, match="wrong when timed: output on large inputs"):
         timer.compare(_buffers("one"), _buffers("other"))
-
-
-@pytest.mark.parametrize("untrusted", [True, False])
-def test_outputs_of_some_turns_are_overwritten_and_of_all_with_trials(untrusted):
-    schedule = Schedule(Batch("cuda", 8), 1e9, max_turns=400, call_timeout_s=5.0, untrusted=untrusted)
-    timer: Any = _timer(schedule, {"one": 1.0, "other": 1.0})
-    timer._unseen = lambda: [made_trial("large", LOOSE) for _ in range(4)]
-    turns: list[tuple[str, bool, bool]] = []
-
-    def run(buffers: CallBuffers, recipe: InputRecipe, *, overwrites: bool, **how: bool) -> object:
-        del how
-        turns.append((buffers.layout, bool(recipe.given), overwrites))
-        outputs = torch.zeros(recipe.count, 8, 64)
-        for call, leaves in recipe.given.items():
-            outputs[call] = leaves[0]
-        return Turn(1.0, 1.0, 1.0), [outputs]
-
-    timer._runner = SimpleNamespace(run=run)
-    timer.compare(_buffers("one"), _buffers("other"))
-    with_trials = [overwrites for _, has_trials, overwrites in turns if has_trials]
-    assert with_trials == [True] * (2 if untrusted else 0)
-    ordinary = [overwrites for _, has_trials, overwrites in turns if not has_trials]
-    assert ordinary[::2] == ordinary[1::2]  # candidate and baseline alike
-    share = sum(ordinary) / len(ordinary)
-    assert (0.1 < share < 0.4) if untrusted else share == 0
 
 
 def test_some_calls_of_scored_batches_are_compared_with_exact_outputs():
