@@ -79,8 +79,8 @@ class ReturnedOutputs:
 
         The contents of their slots are lost. Unless it `looks`, a GPU's worker is not asked to show them,
         which it cannot know when it overwrites them; a CPU's memory is looked at in any case. Returns the
-        worker's milliseconds on our clock: its time above what collecting the same outputs costs (dense copies
-        are the reference).
+        worker's milliseconds on our clock: its time above what collecting the same outputs costs (dense
+        copies are the reference).
 
         Raises:
             CandidateFailed: an output is not memory of its own, or one that was kept has changed.
