@@ -1,4 +1,7 @@
-"""The timing loop: candidate and baseline alternate on the same fresh inputs until the interval is tight."""
+"""The timing loop: candidate and baseline alternate on the same fresh inputs.
+
+It ends when the interval is tight, the candidate hopelessly slow, or turns or time are used up.
+"""
 
 from __future__ import annotations
 
