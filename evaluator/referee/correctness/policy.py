@@ -51,8 +51,7 @@ F(4x4, 3x3) 7.2; two bfloat16 terms 51 and more, cut to 16 bits 105. Of changes 
 two bfloat16 terms 43 and more, 92 where mantissas are hard."""
 CONVOLUTION_PRECISION_LIMIT: Final = 35.0
 """Least limit of the error of a change behind convolutions: Winograd's F(6x6, 3x3) errs up to 32 in the
-trials of 16 seeds and in hundreds of timed calls, two bfloat16 terms 39 and more in the worst trial of each
-seed."""
+trials of 16 seeds and in 58 timed calls, two bfloat16 terms 38 and more in the worst trial of each seed."""
 HALF_PRECISION_LIMIT: Final = 3.0
 """Error where few terms are not zero, in half precision: rounding once is 1, and weights in eight bits by row
 err 5."""

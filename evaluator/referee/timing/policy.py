@@ -232,8 +232,9 @@ EXACT_CALLS: Final = 4
 as the worst one of any draw, up to half of an attention's outputs. A candidate that is wrong in half of its
 calls is found 15 times of 16."""
 LOOK_CHANCE: Final = 0.5
-"""Chance that a GPU's worker is asked to show the outputs that it overwrote after a turn: with all others, it
-took a third of the timing of 0.2 ms on an H100. Turns with trials or varied inputs always are."""
+"""Chance that a GPU's worker is asked to show the outputs that it overwrote after a turn. To overwrite,
+show and drop them took a third of timing calls of 0.2 ms on an H100. After turns with trials or varied inputs
+it always is."""
 TRIALS_PER_TURN: Final = 2
 """Calls of an unscored batch that are trials with exact outputs: other turns' calls are compared with the
 baseline's alone, on inputs that are all of one distribution."""

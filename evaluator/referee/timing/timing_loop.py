@@ -51,7 +51,7 @@ class Schedule:
 
     batch: Batch
     target_ms: float
-    """Time of either worker before the interval is looked at, unless calls are queued."""
+    """Time of either worker before the interval is looked at, unless calls are queued and none is charged."""
     max_turns: int
     call_timeout_s: float
     fastest_share: float = 1.0
@@ -362,8 +362,8 @@ class StopRule:
         if count < self._next_look:
             return False
         # Claims of queued calls hardly vary, so how long they take says nothing; charges do vary.
-        is_sure = self._batch.queued and scored_turns(turns).clock == "inner"
-        if taken_ms < self._schedule.target_ms and not is_sure:
+        is_short = taken_ms < self._schedule.target_ms
+        if is_short and not (self._batch.queued and scored_turns(turns).clock == "inner"):
             return False
         self._next_look = math.ceil(count * policy.LOOK_FACTOR)
         return self._is_tight(turns)

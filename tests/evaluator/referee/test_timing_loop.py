@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from kernelwright.evaluator.devices import Device
-from kernelwright.evaluator.referee.timing import policy, timing_loop
-from kernelwright.evaluator.referee.timing.claimed_time import Batch, ScoredTurns, Turn
+from kernelwright.evaluator.referee.timing import policy
+from kernelwright.evaluator.referee.timing.claimed_time import Batch, Turn
 from kernelwright.evaluator.referee.timing.timed_inputs import ComparedCall, InputRecipe, TimedInputs
 from kernelwright.evaluator.referee.timing.timed_outputs import OutputComparison, TimedOutputs
 from kernelwright.evaluator.referee.timing.timing_loop import InterleavedTimer, Schedule, WrittenAhead
@@ -274,13 +274,19 @@ def test_the_interval_of_queued_calls_is_looked_at_however_short_they_are(monkey
     assert len(found.candidate.batches) == turns
 
 
-def test_charged_queued_calls_are_measured_as_long_as_others(monkeypatch):
-    monkeypatch.setattr(
-        timing_loop, "scored_turns", lambda turns: ScoredTurns([1.0] * len(turns.spiked), "outer", {})
-    )
-    schedule = Schedule(Batch("cuda", 10, queued=True), 30.0, max_turns=60, call_timeout_s=5.0)
-    found = _timer(schedule, {"one": 1.0, "other": 1.0}).compare(_buffers("one"), _buffers("other"))
-    assert len(found.candidate.batches) == 30
+@pytest.mark.parametrize(("unclaimed_ms", "turns"), [(0.0, 6), (1.0, 30)])
+def test_queued_calls_are_measured_as_long_as_others_where_they_are_charged(unclaimed_ms, turns):
+    schedule = Schedule(Batch("cuda", 10, queued=True), 60.0, max_turns=60, call_timeout_s=5.0)
+    timer: Any = _timer(schedule, {})
+
+    def run(buffers: CallBuffers, recipe: object, **how: bool) -> tuple[Turn, list[torch.Tensor]]:
+        del recipe, how
+        measured_ms = 1.0 + unclaimed_ms * (buffers.layout == "one")
+        return Turn(1.0, measured_ms, measured_ms), []
+
+    timer._runner = SimpleNamespace(run=run)
+    found = timer.compare(_buffers("one"), _buffers("other"))
+    assert len(found.candidate.batches) == turns
 
 
 @pytest.mark.parametrize("seed", range(20))
