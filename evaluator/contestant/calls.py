@@ -153,6 +153,12 @@ class GateWait:
     spoils: bool = True
     """True to spoil their outputs before that."""
 
+    def shut(self, device: Device) -> None:
+        """Let what is queued from now on wait; raises RuntimeError where the device cannot."""
+        device.write_noise([])  # what it takes cannot be made behind a shut gate
+        if not device.waits_for(self.word, self.value):
+            raise RuntimeError("the device does not wait for the referee")
+
     def close_queue(self, returned: list[Any], device: Device) -> None:
         """All calls are queued: spoil what they returned, and say so."""
         if self.spoils:
@@ -196,8 +202,8 @@ def run(
     timer = device.timer()
     with torch.no_grad():
         device.synchronize()
-        if gate is not None and not device.waits_for(gate.word, gate.value):
-            raise RuntimeError("the device does not wait for the referee")
+        if gate is not None:
+            gate.shut(device)
         for args, kwargs in calls[:lead]:
             led.append(layout.call(model, args, kwargs))
         if not on_host:

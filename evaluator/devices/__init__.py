@@ -73,7 +73,10 @@ class Device(Protocol):
         """Let what is queued from now on wait until a word of memory is at least `value`, if this can."""
 
     def write_noise(self, places: list[tuple[int, int]]) -> None:
-        """Write noise to addresses, so many bytes each, beside what is queued; wait until it is there."""
+        """Write noise to addresses, so many bytes each, beside what is queued; wait until it is there.
+
+        The first time takes memory of the host's, which waits for what is queued: begin with no addresses.
+        """
 
     def timer(self) -> Stopwatch:
         """A fresh stopwatch."""

@@ -114,6 +114,7 @@ def _run_stages(problem: OpenProblem, request: EvaluationRequest, progress: _Pro
             timed = processes.enter_context(_timed_process(problem, worker, source, spec))
             progress.started(timed)
             problem.sanitizer.start_ahead(source, progress.builds)
+            problem.pool.solve_unseen()
             with problem.device_alone(timed):
                 buffers = problem.session.lay_out(timed)
                 measurement = progress.add(_time(problem, timed, buffers, source, spec, progress))
@@ -123,6 +124,8 @@ def _run_stages(problem: OpenProblem, request: EvaluationRequest, progress: _Pro
                     )
                 )
                 progress.enter(Stage.ATTRIBUTE)  # the driver notes the GPU's state before it is given back
+            with progress.deciding(Stage.TIME):
+                problem.timer.compare_with_exact()
             progress.add(attribute_kernels(problem.context, timed, source))
             with _verifier(problem, timed, request) as verifier:
                 verifier.guard_again(verification.guarded)
@@ -319,6 +322,13 @@ class _Progress:
     def enter(self, stage: Stage) -> None:
         self.outcome = replace(self.outcome, stage=stage)
         self._problem.context.driver.ask(EnterStage(stage=stage.value))
+
+    @contextlib.contextmanager
+    def deciding(self, stage: Stage) -> Iterator[None]:
+        """Failures are those of an earlier stage, part of which comes later."""
+        now, self.outcome = self.outcome.stage, replace(self.outcome, stage=stage)
+        yield
+        self.outcome = replace(self.outcome, stage=now)
 
     def add(self, record: Recorded) -> Recorded:
         """Keep a record, and return it."""

@@ -59,6 +59,7 @@ class OpenProblem:
     def release_device(self) -> None:
         self.timer.baselines.pause_compiling()
         self.context.driver.release()
+        self.timer.baselines.end_dismissed()
 
     @contextmanager
     def worker(
@@ -127,5 +128,7 @@ class OpenProblem:
         self.timer.baselines.start_processes()
         self.hold_device(exclusive=True)
         self.timer.baselines.measure()
+        if not self.on_gpu:  # there it would keep the device from others
+            self.timer.baselines.end_dismissed()
         self.roofline.measure()
         self.free_memory()

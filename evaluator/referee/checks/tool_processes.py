@@ -122,7 +122,9 @@ class ToolProcesses:
             limit.extend(self._driver.hold_for_tools())
             for each in watched:
                 each.worker.limit(limit.left())  # one after another is waited for, and nobody can time
-            _advance([_call_to_the_end(each, limit) for each in watched])
+            _advance([_call(each, limit) for each in watched])
+            self._driver.hold(exclusive=False)  # ending and reporting take a host longer than calls a GPU
+            _advance([_end(each, limit) for each in watched])
             return [self._read_report(each, limit) for each in watched]
         finally:
             for each in watched:
@@ -180,29 +182,29 @@ def _load(watched: _Watched, source: str, limit: TimeLimit) -> Iterator[None]:
         watched.fail(failure)
 
 
-def _call_to_the_end(watched: _Watched, limit: TimeLimit) -> Iterator[None]:
-    """Call the candidate and let the process end; yields while the process is at it."""
-    worker = watched.worker
+def _call(watched: _Watched, limit: TimeLimit) -> Iterator[None]:
+    """Construct and call, with arguments in private memory; once only where a call takes long."""
+    worker, variant = watched.worker, watched.variant
+    if watched.trouble:
+        return
     try:
-        if not watched.trouble:
-            yield from _call(worker, watched.variant, limit)
+        construct(variant.context, worker, ModelSpec("ModelNew", "m", variant.seed, vary=False))
+        buffers = lay_out_call(worker, "sanitize", variant.arguments, variant.output, private=True)
+        for _ in range(policy.SANITIZED_CALLS):
+            called = buffers.begin_run("m", timeout_s=limit.left())
+            yield
+            if called().inner_ms > policy.SLOW_CALL_S * 1e3:
+                break
     except CandidateFailed as failure:
         watched.fail(failure)
-    # Tools but `address` report at the end, if it ends in good order.
+
+
+def _end(watched: _Watched, limit: TimeLimit) -> Iterator[None]:
+    """Let the process end: tools but `address` report then, if it ends in good order."""
+    worker = watched.worker
     watched.ends_itself = watched.tool != "address" and not worker.lost
     if watched.ends_itself:
         with contextlib.suppress(CandidateFailed):
             ended = worker.post(Finish(), min(policy.REPORT_S, limit.left()))
             yield
             ended()
-
-
-def _call(worker: WorkerProcess, variant: ShapeVariant, limit: TimeLimit) -> Iterator[None]:
-    """Construct and call, with arguments in private memory; once only where a call takes long."""
-    construct(variant.context, worker, ModelSpec("ModelNew", "m", variant.seed, vary=False))
-    buffers = lay_out_call(worker, "sanitize", variant.arguments, variant.output, private=True)
-    for _ in range(policy.SANITIZED_CALLS):
-        called = buffers.begin_run("m", timeout_s=limit.left())
-        yield
-        if called().inner_ms > policy.SLOW_CALL_S * 1e3:
-            break

@@ -249,6 +249,11 @@ class TrialPool:
         self._are_taken = True
         return list(self.unseen)
 
+    def solve_unseen(self) -> None:
+        """Solve the unseen trials that memory did not hold: while timing, others would wait for that."""
+        for trial in self.unseen:
+            self._cache.fetch(trial.solve)
+
     def draw_unseen(self) -> None:
         """Draw trials for timed calls, unless a call's answer hangs on those before it."""
         verified = {trial.name for trial in self.draws[0].trials}
@@ -308,8 +313,7 @@ class TrialPool:
             return
         start = next((trial for trial in trials if trial.name == "zero_mean"), trials[0])
         beside = replace(origin, trial=start, redraw=lambda: start.arguments)
-        made = self._attempt("nearby", nearby, beside, model)
-        if made is not None:
+        if (made := self._attempt("nearby", nearby, beside, model)) is not None:
             made.near = start
             yield made
         few, zeros, leaves = few_terms(longest), few_terms(longest, negligible=False), origin.draw().leaves
@@ -319,8 +323,7 @@ class TrialPool:
             left = nonzero_terms(self._reference, model, self._variation(zeros, origin, index)())
             if left > policy.MAX_FEW_TERMS:
                 continue
-            made = self._attempt(_FEW, few, origin, model, only=index)
-            if made is not None:
+            if (made := self._attempt(_FEW, few, origin, model, only=index)) is not None:
                 self._variants[_FEW] = few, index
                 yield made
                 return

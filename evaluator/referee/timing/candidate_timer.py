@@ -23,7 +23,8 @@ from kernelwright.evaluator.referee.timing.claimed_time import (
     trusted_timing,
 )
 from kernelwright.evaluator.referee.timing.speedup import BaselineFacts, measurement, slowed
-from kernelwright.evaluator.referee.timing.timing_loop import WrittenAhead
+from kernelwright.evaluator.referee.timing.timed_inputs import ComparedCall
+from kernelwright.evaluator.referee.timing.timing_loop import WRONG_WHEN_TIMED, WrittenAhead
 from kernelwright.evaluator.referee.timing.timing_session import TimingSession
 from kernelwright.evaluator.referee.worker.call_buffers import CallBuffers
 from kernelwright.evaluator.referee.worker.candidate_failure import CandidateFailed
@@ -76,6 +77,8 @@ class CandidateTimer:
         self._session, self._kind = session, session.kind
         self.baselines = BaselineTimer(session)
         self._last: TimedCandidate | None = None
+        self._kept: list[ComparedCall] = []
+        """Timed calls of the candidate that are still to be compared with exact outputs."""
 
     @property
     def notes(self) -> list[str]:
@@ -85,6 +88,8 @@ class CandidateTimer:
     def time(self, candidate: CallBuffers, second_process: Callable[[], CallBuffers]) -> Measurement:
         """Time a verified candidate. Retry in a second process if claims and clock disagree.
 
+        `compare_with_exact` has to follow: it needs no worker, and the device not alone.
+
         Some processes answer late all their life, so one doubtful process proves nothing. The first process
         whose claims agree with the clock decides. Only claims impossible in both fail the candidate.
 
@@ -93,7 +98,7 @@ class CandidateTimer:
             torch.OutOfMemoryError: it left no room for the reference's calls.
             EvaluatorError: the reference failed, which is no fault of the candidate.
         """
-        self._last = None
+        self._last, self._kept = None, []
         timed = self._measure(candidate)
         if not timed.is_consistent and policy.RECHECK_IN_SECOND_PROCESS[self._kind]:
             try:
@@ -102,9 +107,21 @@ class CandidateTimer:
                 if failure.status not in _PROCESS_FAILURES:
                     raise
         if timed.doubt:
+            self.compare_with_exact()  # a wrong answer says more
             raise CandidateFailed(Status.TAMPERED, timed.doubt)
         self._last = timed
         return timed.measurement
+
+    def compare_with_exact(self) -> None:
+        """Compare some ordinary timed calls with exact outputs, as verification does.
+
+        Raises:
+            CandidateFailed: one of them is wrong.
+        """
+        kept, self._kept = self._kept, []
+        for call in kept:
+            if found := self._session.outputs.errs_beside_exact(call):
+                raise CandidateFailed(Status.WRONG_VALUES, f"{WRONG_WHEN_TIMED}: {found}")
 
     def needs_recheck(self, found: Measurement) -> bool:
         """Return whether `recheck` has something to find out about the last candidate."""
@@ -204,6 +221,7 @@ class CandidateTimer:
                 candidate.stop_queueing()
                 wanted = sizer.size(candidate, usual_ms)
                 continue
+            self._kept += timer.take_kept()
             call_ms, count = turns.candidate_call_ms, turns.batch.count
             queued = candidate.gate is not None
             if queued and not sizer.is_long_enough(call_ms, count, usual_ms, eager):
@@ -215,6 +233,7 @@ class CandidateTimer:
             if wanted <= 2 * count:
                 with _told_apart(eager.worker):
                     timer.add_lone_calls(turns, candidate, eager)
+                self._kept += timer.take_kept()
                 return turns
             # The candidate is faster than while its batches were sized: they are too short for the clock,
             # which leaves room for a lie. If that happens again, the largest batches are taken.

@@ -38,7 +38,7 @@ from kernelwright.evaluator.referee.worker.call_buffers import CallBuffers
 from kernelwright.evaluator.referee.worker.candidate_failure import CandidateFailed
 from kernelwright.evaluator.schema.evaluation import Status
 
-_WRONG_WHEN_TIMED: Final = "right when verified, wrong when timed"
+WRONG_WHEN_TIMED: Final = "right when verified, wrong when timed"
 
 
 class WrittenAhead(Exception):
@@ -90,8 +90,8 @@ class InterleavedTimer:
         """Kinds of the next turns; both come equally often, in an order that nobody knows."""
         self._earlier: dict[bool, ComparedCall | None] = {}
         """A compared call of each kind, near whose inputs a later one's may be."""
-        self._exact: list[ComparedCall] = []
-        """Calls to compare with exact outputs in the end, of so many seen."""
+        self._kept: list[ComparedCall] = []
+        """Calls to compare with exact outputs, of so many seen."""
         self._seen = 0
 
     def compare(self, candidate: CallBuffers, baseline: CallBuffers) -> PairedTurns:
@@ -121,7 +121,6 @@ class InterleavedTimer:
             self._trial_turn(candidate, trials)
         if self._varies:
             self._turn(candidate, baseline, self.batch.calls, varied=True)
-        self._compare_with_exact()
         may_differ = self._inputs.has_kinds and self._schedule.untrusted
         return slower_kind(turns) if may_differ else turns
 
@@ -143,7 +142,11 @@ class InterleavedTimer:
             if is_due and not merged_work_ms(turns, tolerance=policy.CLEARING_SHARE):
                 break
             turns.add_single_call(*self._turn(candidate, baseline, 1, is_lone=True))
-        self._compare_with_exact()
+
+    def take_kept(self) -> list[ComparedCall]:
+        """Hand over the calls that were kept since the last time, to be compared with exact outputs."""
+        kept, self._kept, self._seen = self._kept, [], 0
+        return kept
 
     def _next_kind(self) -> bool:
         """Decide if elements stand out in the next batch's inputs: they make some work unnecessary."""
@@ -185,7 +188,7 @@ class InterleavedTimer:
         for call, trial in zip(calls, trials, strict=True):
             found = trial.compare([leaf[call] for leaf in outputs if len(leaf) == recipe.count])
             if found.mismatch is not None:
-                detail = f"{_WRONG_WHEN_TIMED}: {describe(found.mismatch)}"
+                detail = f"{WRONG_WHEN_TIMED}: {describe(found.mismatch)}"
                 raise CandidateFailed(Status.WRONG_VALUES, detail)
 
     def solo(self, buffers: CallBuffers, turns: int) -> TurnLog:
@@ -232,8 +235,8 @@ class InterleavedTimer:
             candidate, baseline, recipe, lead=lead, is_lone=is_lone
         )
         if not varied:
-            self._earlier[spiked] = kept = self._kept(recipe, outputs, expected)
-            self._keep_some(kept)
+            self._earlier[spiked] = chosen = self._chosen(recipe, outputs, expected)
+            self._keep_some(chosen)
         return turn, baseline_turn
 
     def _run_both(
@@ -260,7 +263,7 @@ class InterleavedTimer:
         found = self._outputs.compare(outputs, expected, recipe, self._flipped)
         self._flipped = found.flipped
         if found.mismatch:
-            raise CandidateFailed(Status.WRONG_VALUES, f"{_WRONG_WHEN_TIMED}: {found.mismatch}")
+            raise CandidateFailed(Status.WRONG_VALUES, f"{WRONG_WHEN_TIMED}: {found.mismatch}")
         return both
 
     @contextlib.contextmanager
@@ -278,7 +281,7 @@ class InterleavedTimer:
             self._run_both(candidate, baseline, recipe, lead=self.batch.lead, spoils=False)
             raise WrittenAhead from failure
 
-    def _kept(
+    def _chosen(
         self, recipe: InputRecipe, outputs: list[torch.Tensor], expected: list[torch.Tensor]
     ) -> ComparedCall | None:
         """Choose a call of this turn to keep.
@@ -297,22 +300,15 @@ class InterleavedTimer:
         own = sum(len(leaf) == recipe.count for leaf in outputs)
         return ComparedCall(replace(recipe, drawn=drawn, near=None), call, one, other, own)
 
-    def _keep_some(self, kept: ComparedCall | None) -> None:
-        """Keep some calls of all there have been, each as likely as any other."""
-        if kept is None:
+    def _keep_some(self, call: ComparedCall | None) -> None:
+        """Keep some calls of all that a candidate made, each as likely as any other."""
+        if call is None or not self._schedule.untrusted:
             return
         self._seen += 1
-        if len(self._exact) < policy.EXACT_CALLS:
-            self._exact.append(kept)
+        if len(self._kept) < policy.EXACT_CALLS:
+            self._kept.append(call)
         elif (place := self._secret.randrange(self._seen)) < policy.EXACT_CALLS:
-            self._exact[place] = kept
-
-    def _compare_with_exact(self) -> None:
-        """Compare the calls kept so far with exact outputs, and forget them."""
-        kept, self._exact, self._seen = self._exact, [], 0
-        for call in kept if self._schedule.untrusted else ():
-            if found := self._outputs.errs_beside_exact(call):
-                raise CandidateFailed(Status.WRONG_VALUES, f"{_WRONG_WHEN_TIMED}: {found}")
+            self._kept[place] = call
 
     def _wants_single_call(self, turns: PairedTurns) -> bool:
         """Decide on a GPU's secret single call: about every other turn, twice at least; more of short calls.

@@ -67,7 +67,7 @@ class TimingSession:
         if config.measure:
             pool.draw_unseen()
         terms = pool.trace.terms
-        self._outputs = TimedOutputs(
+        self.outputs = TimedOutputs(
             self._inputs,
             limit=limit(config.math.value, zero_mean=False, terms=terms),
             change=terms if config.math is Math.FP32 else None,
@@ -148,7 +148,7 @@ class TimingSession:
     def _timer(self, schedule: Schedule) -> InterleavedTimer:
         unseen = self.pool.take_unseen
         return InterleavedTimer(
-            self.device, self._inputs, self._outputs, schedule, self._secret, unseen=unseen
+            self.device, self._inputs, self.outputs, schedule, self._secret, unseen=unseen
         )
 
     def _batch(self, count: int, queued: bool) -> Batch:

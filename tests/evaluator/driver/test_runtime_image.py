@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from importlib.util import cache_from_source
+from pathlib import Path
 
-from kernelwright.evaluator.driver.processes.runtime_image import RuntimeImage
+import pytest
+
+from kernelwright.evaluator.driver.processes.runtime_image import RuntimeImage, keep_bytecode
 from kernelwright.evaluator.sandbox import strongest
 from kernelwright.evaluator.schema.config import EvaluationConfig
 
@@ -26,3 +30,22 @@ def test_numpys_threads_do_not_spin_while_there_is_no_work() -> None:
             command, env=dict(policy.environment), capture_output=True, text=True, check=True
         ).stdout
         assert float(told) < 0.005, "by default each spins for 0.03 s"
+
+
+def test_bytecode_is_kept_where_an_installer_left_it_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "left_out"
+    package.mkdir()
+    (package / "__init__.py").write_text("from left_out import part\n")
+    (package / "part.py").write_text("")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+
+    thread = keep_bytecode(["left_out", "left_out.part", "no_such_package"])
+    assert thread is not None
+    thread.join(60)
+
+    assert all(Path(cache_from_source(str(file))).exists() for file in package.glob("*.py"))
+    assert keep_bytecode(["left_out"]) is None

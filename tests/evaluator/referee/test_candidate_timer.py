@@ -228,17 +228,21 @@ def test_what_was_measured_beside_other_programs_is_not_remembered(disturbed):
 class _Scripted(CandidateTimer):
     """A timer whose measurements end as told: by which clock and speedup, in doubt, or in which failure.
 
-    An end after `!` is that of a process that could not queue its calls.
+    An end after `!` is that of a process that could not queue its calls. Of its timed calls, `kept` are the
+    errors of those that are compared with exact outputs.
     """
 
-    def __init__(self, *ends: str | Status):
+    def __init__(self, *ends: str | Status, kept: tuple[str, ...] = ()):
         self.ends = list(ends)
+        self.calls: Any = kept
+        self._session = cast(Any, SimpleNamespace(outputs=SimpleNamespace(errs_beside_exact=str)))
         self._kind = "cuda"
         self._last = None
         self.baselines = cast(BaselineTimer, SimpleNamespace(notes=[]))
 
     def _measure(self, candidate: CallBuffers) -> TimedCandidate:
         end = self.ends.pop(0)
+        self._kept += self.calls
         if isinstance(end, Status):
             raise CandidateFailed(end, "")
         if end.startswith("!"):
@@ -283,6 +287,19 @@ def test_a_process_that_cannot_be_right_is_heard_again():
 def test_who_cannot_be_right_twice_has_cheated(ends):
     with pytest.raises(CandidateFailed, match="its claims"):
         _Scripted(_DOUBT, *ends).timed()
+
+
+def test_timed_calls_that_were_kept_are_compared_with_exact_outputs():
+    timer = _Scripted("inner", kept=("", "it errs"))
+    assert timer.timed() == ("first", "inner")
+    with pytest.raises(CandidateFailed, match="right when verified, wrong when timed: it errs"):
+        timer.compare_with_exact()
+    timer.compare_with_exact()  # they were looked at
+
+
+def test_a_wrong_answer_says_more_than_claims_that_cannot_be_right():
+    with pytest.raises(CandidateFailed, match="it errs"):
+        _Scripted(_DOUBT, _AGAIN, _AGAIN, kept=("it errs",)).timed()
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import torch
 from kernelwright.evaluator.devices import Device
 from kernelwright.evaluator.referee.timing import policy
 from kernelwright.evaluator.referee.timing.claimed_time import Batch, Turn
-from kernelwright.evaluator.referee.timing.timed_inputs import ComparedCall, InputRecipe, TimedInputs
+from kernelwright.evaluator.referee.timing.timed_inputs import InputRecipe, TimedInputs
 from kernelwright.evaluator.referee.timing.timed_outputs import OutputComparison, TimedOutputs
 from kernelwright.evaluator.referee.timing.timing_loop import InterleavedTimer, Schedule, WrittenAhead
 from kernelwright.evaluator.referee.worker.call_buffers import CallBuffers
@@ -43,9 +43,7 @@ INPUTS = cast(TimedInputs, SimpleNamespace(recipe=_recipe, varies_structure=Fals
 def _timer(schedule: Schedule, took_ms: dict[str, float], mismatch: str = "") -> InterleavedTimer:
     """A timer whose workers take so long, by the names of their layouts."""
     device = SimpleNamespace(torch_device=torch.device(schedule.batch.kind))
-    outputs = SimpleNamespace(
-        compare=lambda *each: OutputComparison(mismatch, {}), errs_beside_exact=lambda kept: ""
-    )
+    outputs = SimpleNamespace(compare=lambda *each: OutputComparison(mismatch, {}))
     timer: Any = InterleavedTimer(
         cast(Device, device), INPUTS, cast(TimedOutputs, outputs), schedule, random.Random(1)
     )
@@ -147,7 +145,6 @@ def test_turns_on_varied_inputs_are_compared_the_last_among_them_and_not_scored(
         compare=lambda own, other, recipe, earlier: (
             seen.append(bool(recipe.given)) or OutputComparison("", {})
         ),
-        errs_beside_exact=lambda kept: "",
     )
     turns = timer.compare(_buffers("one"), _buffers("other"))
     assert seen.count(False) == len(turns.candidate.batches) + len(turns.candidate.single_calls)
@@ -173,9 +170,7 @@ def _spoiled_timer(mismatches: list[str], *, queued: bool = True) -> tuple[Inter
         return run(buffers, recipe, **how)
 
     timer._runner = SimpleNamespace(run=watched)
-    timer._outputs = SimpleNamespace(
-        compare=lambda *each: OutputComparison(next(found, ""), {}), errs_beside_exact=lambda kept: ""
-    )
+    timer._outputs = SimpleNamespace(compare=lambda *each: OutputComparison(next(found, ""), {}))
     return timer, spoiled
 
 
@@ -352,13 +347,11 @@ def test_every_unseen_trial_is_hidden_once_in_an_unscored_batch_and_compared_wit
         timer.compare(_buffers("one"), _buffers("other"))
 
 
-def test_some_calls_of_scored_batches_are_compared_with_exact_outputs():
+def test_some_calls_of_scored_batches_are_kept_to_be_compared_with_exact_outputs():
     schedule = Schedule(Batch("cpu", 10), 0.0, max_turns=6, call_timeout_s=5.0)
     timer: Any = _timer(schedule, {"one": 1.0, "other": 1.0})
-    seen: list[ComparedCall] = []
-    timer._outputs.errs_beside_exact = lambda kept: seen.append(kept) or ("" if len(seen) < 8 else "it errs")
     turns = timer.compare(_buffers("one"), _buffers("other"))
     assert len(turns.candidate.batches) > policy.EXACT_CALLS
-    assert len(seen) == len(set(map(id, seen))) == policy.EXACT_CALLS
-    with pytest.raises(CandidateFailed, match="wrong when timed: it errs"):
-        timer.compare(_buffers("one"), _buffers("other"))
+    kept = timer.take_kept()
+    assert len(kept) == len(set(map(id, kept))) == policy.EXACT_CALLS
+    assert timer.take_kept() == []
