@@ -88,8 +88,9 @@ class DeviceLock:
         self.held = "alone"
 
     def hold_for_tools(self) -> None:
-        """Wait until nobody times or has waited longer for that, and keep others from timing.
+        """Wait until nobody times, and keep others from timing.
 
+        Those who wait to time wait for several such calls at once: each by itself would keep them as long.
         On a CPU sharing the device does the same. Raises what `share` raises.
         """
         if self._tools is None:
@@ -99,7 +100,7 @@ class DeviceLock:
             # the device would be a deadlock. A share that is stopped for timing may be kept until then.
             if not self.is_preemptible:
                 self.release()
-            self._tools.claim(fcntl.LOCK_SH)
+            self._tools.claim(fcntl.LOCK_SH, joins=True)
             self._give_back()
             self._since = time.monotonic()
             self.held = "tools"

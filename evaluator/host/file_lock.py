@@ -96,16 +96,20 @@ class LockFiles:
         self._wait_s = wait_s
         self._fd, self._gate = self._open()
 
-    def claim(self, kind: int) -> None:
+    def claim(self, kind: int, *, joins: bool = False) -> None:
         """Lock the device in the order of asking: who waits to be alone keeps newcomers behind the gate.
 
-        Raises MachineError where nobody gives way in time, or the files are closed.
+        A shared claim that `joins` passes those who wait there while others share the device. Raises
+        MachineError where nobody gives way in time, or the files are closed.
         """
         if self._fd < 0:
             raise MachineError(f"the lock on {self._device} is closed")
         if not (os.fstat(self._fd).st_nlink and os.fstat(self._gate).st_nlink):
             # What tidies temporary files took them away; whoever comes now locks new ones.
             self.reopen()
+        if joins:
+            self._lock(self._fd, kind)
+            return
         self._lock(self._gate, fcntl.LOCK_EX)
         try:
             self._lock(self._fd, kind)

@@ -189,10 +189,12 @@ class _ImpatientFiles(LockFiles):
         super().__init__(device, wait_s=0.05)
 
 
-def test_timing_waits_for_calls_under_a_tool_and_nobody_else_is_stopped_meanwhile(timing: DeviceLock) -> None:
+def test_timing_waits_for_calls_under_tools_and_nobody_else_is_stopped_meanwhile(timing: DeviceLock) -> None:
     (work,), (shared,) = sharing(1)
     waiting = Work()
-    tools, late = (DeviceLock("cuda:0", wait_s=20, pausable=each) for each in (Work(), waiting))
+    tools, other, late = (
+        DeviceLock("cuda:0", wait_s=20, pausable=each) for each in (Work(), Work(), waiting)
+    )
     tools.hold_for_tools()
     taken, again = threading.Event(), threading.Event()
     timer = threading.Thread(target=lambda: (timing.hold_alone(), taken.set()))
@@ -200,19 +202,21 @@ def test_timing_waits_for_calls_under_a_tool_and_nobody_else_is_stopped_meanwhil
     assert not taken.wait(0.2)
     assert work.running
     assert work.pauses == 0
+    other.hold_for_tools()  # at the same time, though somebody waits
+    tools.share()
+    assert not taken.wait(0.1)
     late.share()
+    other.share()
+    assert taken.wait(10)
     newcomer = threading.Thread(target=lambda: (late.hold_for_tools(), again.set()))
     newcomer.start()
-    assert not again.wait(0.1), "who waits to time comes before"
-    tools.share()
-    assert taken.wait(10)
     assert not work.running
     assert not waiting.running, "what waits to run under a tool is stopped, too"
     assert not again.wait(0.1)
     timing.release()
     assert again.wait(10)
     assert (tools.held, late.held) == ("shared", "tools")
-    for lock in (shared, tools, late):
+    for lock in (shared, tools, other, late):
         lock.close()
     timer.join()
     newcomer.join()
