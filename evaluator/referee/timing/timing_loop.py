@@ -57,8 +57,8 @@ class Schedule:
     fastest_share: float = 1.0
     """Time of the fastest baseline, as a share of the time of the one that is timed."""
     untrusted: bool = True
-    """True if a candidate is timed: single calls, hidden trials, other structures of inputs and a closer look
-    at outputs find what workers of the reference do not do."""
+    """True if a candidate is timed: single calls, hidden trials, other structures of inputs and a look at the
+    outputs of every turn find what workers of the reference do not do; theirs are compared once."""
 
 
 class InterleavedTimer:
@@ -93,6 +93,8 @@ class InterleavedTimer:
         self._kept: list[ComparedCall] = []
         """Calls to compare with exact outputs, of so many seen."""
         self._seen = 0
+        self._agrees = False
+        """True once outputs of both workers agreed."""
 
     def compare(self, candidate: CallBuffers, baseline: CallBuffers) -> PairedTurns:
         """Alternate until the interval is tight, the candidate hopelessly slow, or turns or time used up.
@@ -234,7 +236,7 @@ class InterleavedTimer:
         (turn, outputs), (baseline_turn, expected) = self._run_both(
             candidate, baseline, recipe, lead=lead, is_lone=is_lone
         )
-        if not varied:
+        if not varied and self._schedule.untrusted:
             self._earlier[spiked] = chosen = self._chosen(recipe, outputs, expected)
             self._keep_some(chosen)
         return turn, baseline_turn
@@ -260,10 +262,13 @@ class InterleavedTimer:
             for buffers in order
         }
         (_, outputs), (_, expected) = both = [done[id(candidate)], done[id(baseline)]]
+        if self._agrees and not self._schedule.untrusted:
+            return both
         found = self._outputs.compare(outputs, expected, recipe, self._flipped)
         self._flipped = found.flipped
         if found.mismatch:
             raise CandidateFailed(Status.WRONG_VALUES, f"{WRONG_WHEN_TIMED}: {found.mismatch}")
+        self._agrees = True
         return both
 
     @contextlib.contextmanager
@@ -302,7 +307,7 @@ class InterleavedTimer:
 
     def _keep_some(self, call: ComparedCall | None) -> None:
         """Keep some calls of all that a candidate made, each as likely as any other."""
-        if call is None or not self._schedule.untrusted:
+        if call is None:
             return
         self._seen += 1
         if len(self._kept) < policy.EXACT_CALLS:

@@ -147,7 +147,8 @@ def test_turns_on_varied_inputs_are_compared_the_last_among_them_and_not_scored(
         ),
     )
     turns = timer.compare(_buffers("one"), _buffers("other"))
-    assert seen.count(False) == len(turns.candidate.batches) + len(turns.candidate.single_calls)
+    made = len(turns.candidate.batches) + len(turns.candidate.single_calls)
+    assert seen.count(False) == (made if untrusted else 1)
     assert (seen[-1], any(seen[:-1])) == (untrusted, untrusted)
 
 
@@ -355,3 +356,23 @@ def test_some_calls_of_scored_batches_are_kept_to_be_compared_with_exact_outputs
     kept = timer.take_kept()
     assert len(kept) == len(set(map(id, kept))) == policy.EXACT_CALLS
     assert timer.take_kept() == []
+
+
+@pytest.mark.parametrize("untrusted", [True, False])
+def test_outputs_are_compared_in_every_turn_of_a_candidate_and_once_of_the_reference(untrusted):
+    schedule = Schedule(Batch("cpu", 10), 0.0, max_turns=6, call_timeout_s=5.0, untrusted=untrusted)
+    timer: Any = _timer(schedule, {"one": 1.0, "other": 1.0})
+    compared: list[object] = []
+    timer._outputs.compare = lambda *each: compared.append(each) or OutputComparison("", {})
+    turns = timer.compare(_buffers("one"), _buffers("other"))
+    assert len(turns.candidate.batches) > 1
+    assert len(compared) == (len(turns.candidate.batches) if untrusted else 1)
+    assert bool(timer.take_kept()) == untrusted
+
+
+def test_workers_of_the_reference_that_disagree_are_told_apart():
+    schedule = Schedule(Batch("cpu", 10), 0.0, max_turns=6, call_timeout_s=5.0, untrusted=False)
+    with pytest.raises(CandidateFailed, match="wrong when timed: other values"):
+        _timer(schedule, {"one": 1.0, "other": 1.0}, "other values").compare(
+            _buffers("one"), _buffers("other")
+        )
