@@ -75,7 +75,8 @@ class Device(Protocol):
     def write_noise(self, places: list[tuple[int, int]]) -> None:
         """Write noise to addresses, so many bytes each, beside what is queued; wait until it is there.
 
-        The first time takes memory of the host's, which waits for what is queued: begin with no addresses.
+        On a GPU the first time takes memory of the host's, which waits for what is queued: begin with no
+        addresses.
         """
 
     def timer(self) -> Stopwatch:

@@ -90,7 +90,7 @@ class DeviceLock:
     def hold_for_tools(self) -> None:
         """Wait until nobody times, and keep others from timing.
 
-        Those who wait to time wait for several such calls at once: each by itself would keep them as long.
+        Those who wait to time wait for several such calls at once, which one by one would keep them longer.
         On a CPU sharing the device does the same. Raises what `share` raises.
         """
         if self._tools is None:

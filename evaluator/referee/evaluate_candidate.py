@@ -114,18 +114,17 @@ def _run_stages(problem: OpenProblem, request: EvaluationRequest, progress: _Pro
             timed = processes.enter_context(_timed_process(problem, worker, source, spec))
             progress.started(timed)
             problem.sanitizer.start_ahead(source, progress.builds)
-            problem.pool.solve_unseen()
             with problem.device_alone(timed):
                 buffers = problem.session.lay_out(timed)
-                measurement = progress.add(_time(problem, timed, buffers, source, spec, progress))
-                plausibility = progress.add(
-                    problem.roofline.assess(
-                        measurement.candidate.median_ms, calls=measurement.calls_per_batch
-                    )
+                measurement = _time(problem, timed, buffers, source, spec, progress)
+                plausibility = problem.roofline.assess(
+                    measurement.candidate.median_ms, calls=measurement.calls_per_batch
                 )
                 progress.enter(Stage.ATTRIBUTE)  # the driver notes the GPU's state before it is given back
             with progress.deciding(Stage.TIME):
                 problem.timer.compare_with_exact()
+            progress.add(measurement)
+            progress.add(plausibility)
             progress.add(attribute_kernels(problem.context, timed, source))
             with _verifier(problem, timed, request) as verifier:
                 verifier.guard_again(verification.guarded)
@@ -170,6 +169,8 @@ def _evaluate_once(problem: OpenProblem, request: EvaluationRequest) -> tuple[Ou
     finally:
         problem.sanitizer.end_unused()
         problem.free_memory()
+        problem.timer.forget_kept()
+        problem.timer.baselines.end_dismissed()
         problem.release_device()
     return progress.outcome, None
 
@@ -219,7 +220,7 @@ def _timed_process(
 
 def _load_again(problem: OpenProblem, worker: WorkerProcess, source: str, spec: ModelSpec) -> None:
     """Load a verified candidate in another process, which shares the device and has time of its own."""
-    problem.context.driver.hold(exclusive=False)
+    problem.hold_device(exclusive=False)
     worker.limit(problem.config.limits.total_s)
     load_model(problem.context, worker, source, spec)
 

@@ -53,13 +53,19 @@ class OpenProblem:
         return self.context.device.torch_device.type == "cuda"
 
     def hold_device(self, *, exclusive: bool) -> float:
-        """Wait for the device; return the seconds waited, which no worker's deadline includes."""
-        return hold_quiet(self.context) if exclusive else self.context.driver.hold(exclusive=False)
+        """Wait for the device; return the seconds waited, which no worker's deadline includes.
+
+        Once it is shared, processes end that would have kept it from others, or disturbed them.
+        """
+        if exclusive:
+            return hold_quiet(self.context)
+        waited_s = self.context.driver.hold(exclusive=False)
+        self.timer.baselines.end_dismissed()
+        return waited_s
 
     def release_device(self) -> None:
         self.timer.baselines.pause_compiling()
         self.context.driver.release()
-        self.timer.baselines.end_dismissed()
 
     @contextmanager
     def worker(
@@ -128,7 +134,7 @@ class OpenProblem:
         self.timer.baselines.start_processes()
         self.hold_device(exclusive=True)
         self.timer.baselines.measure()
-        if not self.on_gpu:  # there it would keep the device from others
+        if not self.on_gpu:  # their memory is what candidates are timed in; on a GPU ending takes a while
             self.timer.baselines.end_dismissed()
         self.roofline.measure()
         self.free_memory()

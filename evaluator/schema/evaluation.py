@@ -358,7 +358,7 @@ class Evaluation(Record):
     schema_version: int = SCHEMA_VERSION
     status: Status
     stage: Stage
-    """The last stage entered."""
+    """The stage that decided: the last one entered, or TIME where a timed call is found wrong after it."""
     detail: str = ""
     """The reason of the status, in one line."""
     traceback: str = ""

@@ -10,7 +10,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-import threading
 from collections.abc import Callable, Sequence
 from importlib.util import cache_from_source, find_spec
 from pathlib import Path
@@ -52,27 +51,37 @@ def preloaded(kind: str) -> tuple[str, ...]:
     return tuple(name for name in _PRELOADED[kind] if find_spec(name.partition(".")[0]) is not None)
 
 
-def keep_bytecode(modules: Sequence[str]) -> threading.Thread | None:
-    """Import modules in a process of its own, which may write bytecode, unless the first has some.
+def keep_bytecode(modules: Sequence[str]) -> subprocess.Popen[bytes] | None:
+    """Import modules in a process of its own, which may write bytecode, unless each has some.
 
-    Some installers leave compiling to the first import, and sandboxed processes cannot write. Returns what
-    waits for the process; None where nothing is to be done, or nothing can be written.
+    Some installers leave compiling to the first import, and sandboxed processes cannot write. Returns the
+    process, of low priority; None where nothing is to be done, or nothing can be written.
     """
-    spec = find_spec(modules[0])
-    if spec is None or spec.origin is None or Path(cache_from_source(spec.origin)).exists():
+    files = {name: file for name in modules if (file := _source(name)) is not None}
+    if all(Path(cache_from_source(str(file))).exists() for file in files.values()):
         return None
-    if not os.access(Path(spec.origin).parent, os.W_OK):
+    if not all(os.access(file.parent, os.W_OK) for file in files.values()):
         return None
-    names = ", ".join(name for name in modules if find_spec(name.partition(".")[0]) is not None)
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    command = [sys.executable, "-W", "ignore", "-c", f"import {names}"]
+    program = f"import os; os.nice(19); import {', '.join(files)}"
+    return subprocess.Popen(
+        [sys.executable, "-W", "ignore", "-c", program],
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
 
-    def run() -> None:
-        subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, check=False)
 
-    thread = threading.Thread(target=run, name="bytecode", daemon=True)
-    thread.start()
-    return thread
+def _source(module: str) -> Path | None:
+    """A module's file, found without importing it; None where there is none."""
+    top, *parts = module.split(".")
+    spec = find_spec(top)
+    if spec is None or spec.origin is None:
+        return None
+    origin = Path(spec.origin)
+    file = origin.parent.joinpath(*parts).with_suffix(".py") if parts else origin
+    return file if file.is_file() else None
 
 
 def connected(start: Callable[[int], SandboxedProcess]) -> tuple[socket.socket, SandboxedProcess]:
@@ -99,7 +108,7 @@ class RuntimeImage:
         (contestant / "__init__.py").touch()
         # Every process started from here imports what is compiled once.
         compileall.compile_dir(_PACKAGE, quiet=2)
-        keep_bytecode(_IMPORTED)
+        self._compiler = keep_bytecode(_IMPORTED)
         for part in _CONTESTANT_PARTS:
             shutil.copytree(_PACKAGE / part, contestant / part)
         shutil.copytree(_PACKAGE, referee)
@@ -180,7 +189,10 @@ class RuntimeImage:
         )
 
     def close(self) -> None:
-        """Remove the folders."""
+        """Remove the folders; what is not compiled by then is left to the next one."""
+        if self._compiler is not None:
+            self._compiler.kill()
+            self._compiler.wait()
         shutil.rmtree(self.root, ignore_errors=True)
 
 

@@ -60,6 +60,8 @@ class _Watched:
     """Failure of the candidate."""
     ends_itself: bool = False
     """Its tool reports when the process has ended by itself."""
+    run: ToolRun | None = None
+    """What came of it, once that was read."""
 
     def fail(self, failure: CandidateFailed) -> None:
         self.trouble = f"{failure.status.value}: {failure.detail}"
@@ -123,9 +125,12 @@ class ToolProcesses:
             for each in watched:
                 each.worker.limit(limit.left())  # one after another is waited for, and nobody can time
             _advance([_call(each, limit) for each in watched])
+            for each in watched:
+                if each.worker.lost:  # whatever it still runs on a device ends with it
+                    each.run = self._read_report(each, limit)
             self._driver.hold(exclusive=False)  # ending and reporting take a host longer than calls a GPU
-            _advance([_end(each, limit) for each in watched])
-            return [self._read_report(each, limit) for each in watched]
+            _advance([_end(each, limit) for each in watched if each.run is None])
+            return [each.run or self._read_report(each, limit) for each in watched]
         finally:
             for each in watched:
                 each.worker.close()
@@ -202,7 +207,7 @@ def _call(watched: _Watched, limit: TimeLimit) -> Iterator[None]:
 def _end(watched: _Watched, limit: TimeLimit) -> Iterator[None]:
     """Let the process end: tools but `address` report then, if it ends in good order."""
     worker = watched.worker
-    watched.ends_itself = watched.tool != "address" and not worker.lost
+    watched.ends_itself = watched.tool != "address"
     if watched.ends_itself:
         with contextlib.suppress(CandidateFailed):
             ended = worker.post(Finish(), min(policy.REPORT_S, limit.left()))

@@ -249,11 +249,6 @@ class TrialPool:
         self._are_taken = True
         return list(self.unseen)
 
-    def solve_unseen(self) -> None:
-        """Solve the unseen trials that memory did not hold: while timing, others would wait for that."""
-        for trial in self.unseen:
-            self._cache.fetch(trial.solve)
-
     def draw_unseen(self) -> None:
         """Draw trials for timed calls, unless a call's answer hangs on those before it."""
         verified = {trial.name for trial in self.draws[0].trials}

@@ -98,7 +98,7 @@ class CandidateTimer:
             torch.OutOfMemoryError: it left no room for the reference's calls.
             EvaluatorError: the reference failed, which is no fault of the candidate.
         """
-        self._last, self._kept = None, []
+        self._last = None
         timed = self._measure(candidate)
         if not timed.is_consistent and policy.RECHECK_IN_SECOND_PROCESS[self._kind]:
             try:
@@ -122,6 +122,10 @@ class CandidateTimer:
         for call in kept:
             if found := self._session.outputs.errs_beside_exact(call):
                 raise CandidateFailed(Status.WRONG_VALUES, f"{WRONG_WHEN_TIMED}: {found}")
+
+    def forget_kept(self) -> None:
+        """Give back the memory of calls that nobody will compare any more."""
+        self._kept = []
 
     def needs_recheck(self, found: Measurement) -> bool:
         """Return whether `recheck` has something to find out about the last candidate."""
@@ -214,6 +218,7 @@ class CandidateTimer:
         while True:
             count = self._match_queues(candidate, eager, wanted)
             timer = self._session.timer(count, candidate.gate is not None)
+            self.compare_with_exact()  # those of an earlier comparison: they take a GPU's memory
             try:
                 with _told_apart(eager.worker):
                     turns = timer.compare(candidate, eager)

@@ -43,9 +43,15 @@ def test_bytecode_is_kept_where_an_installer_left_it_out(
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
 
-    thread = keep_bytecode(["left_out", "left_out.part", "no_such_package"])
-    assert thread is not None
-    thread.join(60)
+    modules = ["left_out", "left_out.part", "no_such_package"]
+    process = keep_bytecode(modules)
+    assert process is not None
+    assert process.wait(60) == 0
 
-    assert all(Path(cache_from_source(str(file))).exists() for file in package.glob("*.py"))
-    assert keep_bytecode(["left_out"]) is None
+    files = [Path(cache_from_source(str(file))) for file in package.glob("*.py")]
+    assert all(file.exists() for file in files)
+    assert keep_bytecode(modules) is None
+    files[0].unlink()
+    again = keep_bytecode(modules)
+    assert again is not None
+    again.wait(60)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from kernelwright.evaluator import MachineError
+from kernelwright.evaluator.host import file_lock
 from kernelwright.evaluator.host.device_lock import DeviceLock
 from kernelwright.evaluator.host.file_lock import LockFiles
 
@@ -220,3 +221,26 @@ def test_timing_waits_for_calls_under_tools_and_nobody_else_is_stopped_meanwhile
         lock.close()
     timer.join()
     newcomer.join()
+
+
+def test_calls_under_tools_pass_nobody_who_has_waited_for_long(
+    timing: DeviceLock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tools, other = (DeviceLock("cuda:0", wait_s=20, pausable=Work()) for _ in range(2))
+    tools.hold_for_tools()
+    timer = threading.Thread(target=timing.hold_alone)
+    timer.start()
+    time.sleep(0.2)
+    monkeypatch.setattr(file_lock, "JOINING_S", 0.1)
+    passed = threading.Event()
+    passing = threading.Thread(target=lambda: (other.hold_for_tools(), passed.set()))
+    passing.start()
+    assert not passed.wait(0.2)
+    tools.share()
+    timer.join(10)
+    assert (timing.held, other.held) == ("alone", "")
+    timing.release()
+    assert passed.wait(10)
+    for lock in (tools, other):
+        lock.close()
+    passing.join()

@@ -56,6 +56,9 @@ class _Timer:
     def add_lone_calls(self, turns: PairedTurns, candidate: CallBuffers, eager: CallBuffers) -> None:
         """A GPU's lone calls come between its batches."""
 
+    def take_kept(self) -> list[object]:
+        return []
+
     def batch_ms(self) -> float:
         return self.count * self._call_ms + 0.25
 
@@ -91,6 +94,7 @@ class _Timed(CandidateTimer):
 
     def __init__(self, timer: Callable[[int, bool], InterleavedTimer]) -> None:
         self._session = cast(Any, self)
+        self._kept = []
         self.timer = timer
         self.sizer = BatchSizer(timer, kind="cuda", most=MOST)
 

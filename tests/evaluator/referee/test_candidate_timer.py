@@ -238,6 +238,7 @@ class _Scripted(CandidateTimer):
         self._session = cast(Any, SimpleNamespace(outputs=SimpleNamespace(errs_beside_exact=str)))
         self._kind = "cuda"
         self._last = None
+        self._kept = []
         self.baselines = cast(BaselineTimer, SimpleNamespace(notes=[]))
 
     def _measure(self, candidate: CallBuffers) -> TimedCandidate:

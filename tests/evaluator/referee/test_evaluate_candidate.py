@@ -294,6 +294,31 @@ def test_a_candidate_that_is_not_timed_has_no_remark_of_an_earlier_ones_timing(o
     assert referee.evaluate(_with_body("return x")).notes == ()
 
 
+class _Exacting(CandidateTimer):
+    """A timer that finds a timed call wrong, and notes who had the device then."""
+
+    def __init__(self, timer: CandidateTimer, driver: InProcessDriver) -> None:
+        vars(self).update(vars(timer))
+        self._driver, self.last_hold = driver, driver_requests.Hold(exclusive=True, anew=False)
+
+    def compare_with_exact(self) -> None:
+        if self._kept:
+            holds = (ask for ask in self._driver.asked if isinstance(ask, driver_requests.Hold))
+            *_, self.last_hold = holds
+            raise CandidateFailed(Status.WRONG_VALUES, "it errs")
+
+
+def test_a_timed_call_is_wrong_though_its_device_was_given_back(opened: Opener) -> None:
+    referee = opened(PROBLEM)
+    timer = _Exacting(referee.problem.timer, referee.driver)
+    referee.problem.timer = timer
+    outcome = referee.evaluate(RIGHT)
+    assert (outcome.status, outcome.stage, outcome.detail) == (Status.WRONG_VALUES, Stage.TIME, "it errs")
+    assert not timer.last_hold.exclusive, "others may time meanwhile"
+    assert Measurement not in outcome.records
+    assert timer._kept == [], "what it held is given back"
+
+
 class _Rechecking(CandidateTimer):
     """A timer that finds a score worth a second look."""
 

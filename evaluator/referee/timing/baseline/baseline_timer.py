@@ -47,7 +47,7 @@ class BaselineTimer:
         self._started: list[WorkerProcess] = []
         """Reference processes started ahead; memory for timed calls is taken by one after the other."""
         self._dismissed: list[WorkerProcess] = []
-        """Reference processes to be ended once the device is given back."""
+        """Reference processes to be ended while others may use the device."""
         self._compiled = CompiledReference(context, session.pool)
         self._disturbed = False
         """True once other programs wanted the cores while something was measured."""
@@ -251,21 +251,18 @@ class BaselineTimer:
             fitting = self._session.sizer.queueable(other, count) if queued else count
             timer = self._session.trusted_timer(fitting, queued=queued and other.gate is not None)
             turns = timer.compare(other, eager)
-        finally:
-            self._dismiss(other)
+            other.worker.thaw()
+            other.free()
+        except BaseException:
+            other.worker.close()
+            raise
+        other.worker.freeze()
+        self._dismissed.append(other.worker)
         self._disturbed |= is_contended(trusted_timing(turns.candidate, turns.batch))
         claimed = [[turn.claimed_ms for turn in log.batches] for log in (turns.candidate, turns.baseline)]
         share = policy.TYPICAL_QUANTILE[self._kind]
         middle, interval = ratio(*claimed, share=share), ratio_interval(*claimed, share=share)
         return middle, (interval.high - interval.low) / 2 / middle
-
-    def _dismiss(self, other: CallBuffers) -> None:
-        """Free the memory of a process that was compared; it is ended later."""
-        self._dismissed.append(other.worker)
-        with contextlib.suppress(CandidateFailed):
-            other.worker.thaw()
-            other.free()
-            other.worker.freeze()
 
     def _remember(self, queued: bool, **found: float) -> None:
         """Add to this machine's cache, unless other programs disturbed what was found."""
