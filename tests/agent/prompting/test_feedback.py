@@ -47,6 +47,13 @@ def test_feedback_after_a_later_try_was_given_up(name: str) -> None:
     agrees_with_golden(f"feedback/given_up_for_better_than_{name}", text)
 
 
+def test_a_later_try_that_failed_after_it_was_timed_is_not_called_correct() -> None:
+    raced = EVALUATIONS["passed_memory"].model_copy(update={"status": Status.RACE, "detail": "two threads"})
+    text = prompts().feedback(EVALUATIONS["passed_near_the_limit"], CODE, raced)
+    assert "it ended as RACE" in text and "two threads" in text
+    assert "it was correct" not in text
+
+
 def test_a_contended_speedup_is_marked_wherever_it_is_told() -> None:
     busy = EVALUATIONS["passed_memory"]
     assert busy.measurement is not None
