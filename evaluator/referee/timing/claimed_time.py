@@ -142,10 +142,8 @@ class PairedTurns:
     @property
     def is_lost(self) -> bool:
         """True where the candidate's claims alone are far above the baseline's."""
-        candidate, baseline = (
-            self.batch.typical(log.of(_claimed)) for log in (self.candidate, self.baseline)
-        )
-        return candidate > policy.LOST_SHARE * baseline
+        own, other = (self.batch.typical(log.of(_claimed)) for log in (self.candidate, self.baseline))
+        return own > policy.LOST_SHARE * other
 
     @property
     def candidate_call_ms(self) -> float:
@@ -230,11 +228,19 @@ def candidate_timing(turns: PairedTurns) -> Timing:
 
 
 def _uneven_ms(turns: PairedTurns, batch_ms: list[float]) -> float:
-    """Time of the mean turn beyond the typical one, and beyond the baseline's: some turns work for others."""
-    typical = turns.batch.typical
-    share, error = mean_excess(batch_ms, turns.baseline.of(_claimed), typical)
-    excess = TimeExcess(share, policy.UNEVEN_ERRORS * error)
-    return excess.beyond(policy.UNEVEN_SHARE) * typical(batch_ms)
+    """Time of the mean turn beyond the typical one, and beyond the baseline's: some turns work for others.
+
+    By claims, and on a CPU by what they leave of the referee's clock; relative to typical claims.
+    """
+    both = batch_ms, turns.baseline.of(_claimed)
+    usual = [max(turns.batch.typical(each), policy.SMALLEST_TIME) for each in both]
+    series = [[[ms / middle for ms in each] for each, middle in zip(both, usual, strict=True)]]
+    if turns.batch.kind == "cpu":
+        logs = turns.candidate.batches, turns.baseline.batches
+        series.append([[(turn.referee_ms - turn.claimed_ms) / usual[0] for turn in log] for log in logs])
+    found = (mean_excess(own, other, turns.batch.typical) for own, other in series)
+    excesses = (TimeExcess(share, policy.UNEVEN_ERRORS * error) for share, error in found)
+    return max(excess.beyond(policy.UNEVEN_SHARE) for excess in excesses) * usual[0]
 
 
 def trusted_timing(log: TurnLog, batch: Batch) -> Timing:
@@ -372,13 +378,11 @@ def _beyond_claims(seen: list[float], log: TurnLog, batch: Batch) -> float:
 
 def _unclaimed_turns(log: TurnLog, batch: Batch) -> list[float]:
     """Time of each turn that its claim does not explain, if calls of the lead cost what scored ones do."""
-    share = batch.calls / batch.count
-    return [turn.answered_ms - turn.claimed_ms * share for turn in log.batches]
+    return [turn.answered_ms - turn.claimed_ms * batch.calls / batch.count for turn in log.batches]
 
 
 def _timing(log: TurnLog, batch: Batch, batch_ms: list[float], clock: str) -> Timing:
     singles = [turn.answered_ms for turn in log.single_calls]
-    competing = [turn.competing for turn in log.batches]
     launches = [turn.launch_ms for turn in log.batches if turn.launch_ms is not None]
     return Timing(
         median_ms=batch.typical(batch_ms) / batch.count,
@@ -392,5 +396,5 @@ def _timing(log: TurnLog, batch: Batch, batch_ms: list[float], clock: str) -> Ti
         clock=clock,
         turn_ms=tuple(value / batch.count for value in batch_ms),
         taken_ms=batch.typical([turn.foreign_device_ms for turn in log.batches]),
-        competing=sum(competing) / len(competing),
+        competing=sum(turn.competing for turn in log.batches) / len(log.batches),
     )

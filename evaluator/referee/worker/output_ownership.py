@@ -2,7 +2,8 @@
 
 Noise is written over every output before it is dropped, and read back at secret places: memory that stands
 for several elements, or that something else still uses, does not hold it. A few outputs are retained and must
-never change again. On a CPU the referee reads the worker's memory itself; on a GPU the worker copies it back.
+never change again. On a CPU the referee reads the worker's memory itself, which must have held the answer
+before; on a GPU the worker copies it back.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ _NOT_ITS_OWN = (
     "an output is not memory of its own: what its caller wrote to it was not found there afterwards; "
     "return tensors whose elements have each a place in memory that nothing else uses"
 )
+_ELSEWHERE = "what was collected as an output does not lie in the memory that was returned"
 _CHANGED = "an output that its caller kept was changed by a later call; return new memory from every call"
 
 
@@ -86,8 +88,11 @@ class ReturnedOutputs:
             CandidateFailed: an output is not memory of its own, or one that was kept has changed.
         """
         was_frozen = self._worker.frozen
-        written = self._write_noise(secret)
-        self._peek(written.addresses)  # a private mapping of a file is one until it is written to
+        written, collected = self._write_noise(secret)
+        # A private mapping of a file is one until it is written to.
+        held = self._peek(written.addresses)
+        if held is not None and held != collected:
+            raise CandidateFailed(Status.WRONG_VALUES, _ELSEWHERE)
         self._excess_ms = -collect_ms
         self._worker.thaw()
         self._ask(Overwrite(layout=self._layout, first=self._first))
@@ -138,8 +143,11 @@ class ReturnedOutputs:
         ]
         return [(slot, self._memory[begin : begin + size]) for slot, begin, size in spans]
 
-    def _write_noise(self, secret: random.Random) -> _Written:
-        """Fill the slots with noise, and remember some of it: the worker can write to them as well."""
+    def _write_noise(self, secret: random.Random) -> tuple[_Written, list[bytes]]:
+        """Fill the slots with noise, and remember some of it: the worker can write to them as well.
+
+        Returns also what was collected of these places before.
+        """
         if self._noise is None:
             generator = torch.Generator(self._memory.device).manual_seed(secret.getrandbits(48))
             self._noise = torch.randint(
@@ -149,6 +157,9 @@ class ReturnedOutputs:
                 dtype=torch.uint8,
                 device=self._memory.device,
             )
+        places = self._draw(secret)
+        slots = [(place, place.call) for place in places]
+        collected = self._bytes(slots)
         for slot, region in self._regions():
             begin = secret.randrange(policy.NOISE_BYTES)
             noise = self._noise[begin : begin + policy.NOISE_BYTES]
@@ -156,11 +167,10 @@ class ReturnedOutputs:
             region[:whole].view(-1, policy.NOISE_BYTES).copy_(noise)
             region[whole:].copy_(noise[: region.numel() - whole])
             _make_storable(region, slot)
-        places = self._draw(secret)
         addresses = [self._address(place) for place in places]
-        written = _Written(places, addresses, self._bytes([(place, place.call) for place in places]))
+        written = _Written(places, addresses, self._bytes(slots))
         self._worker.device.synchronize()
-        return written
+        return written, collected
 
     def _draw(self, secret: random.Random) -> list[Place]:
         """Draw secret places in all calls, then as many in the last one."""

@@ -25,6 +25,24 @@ def test_turns_that_work_for_others_score_as_the_mean_turn(kind):
     assert timing.clock == "outer"
 
 
+def _waiting(*waited_ms: float, where: str, turns: int = 20) -> TurnLog:
+    """Turns of even claims, and what our clock saw beside them, again and again."""
+    seen = [waited_ms[number % len(waited_ms)] for number in range(turns)]
+    clocks = {"answered": (1, 1, 0), "collected": (0, 1, 0), "returned": (0, 0, 1)}[where]
+    return TurnLog(
+        [Turn(5.0, 5.0 + ms * clocks[0], 5.0 + ms * clocks[1], returned_ms=ms * clocks[2]) for ms in seen]
+    )
+
+
+@pytest.mark.parametrize("where", ["answered", "collected", "returned"])
+def test_turns_that_work_for_others_beside_even_claims_are_charged_on_a_cpu(where: str) -> None:
+    slow, even = _waiting(20.0, 0.0, 0.0, 0.0, where=where), _waiting(0.0, where=where)
+    timing = candidate_timing(PairedTurns(Batch("cpu", 10), slow, even))
+    assert timing.charges["uneven"] == pytest.approx(0.5)
+    assert candidate_timing(PairedTurns(Batch("cpu", 10), slow, slow)).charges == {}
+    assert candidate_timing(PairedTurns(Batch("cpu", 10), even, slow)).charges == {}
+
+
 @pytest.mark.parametrize(
     ("candidate", "baseline"),
     [

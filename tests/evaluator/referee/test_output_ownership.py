@@ -11,6 +11,7 @@ from typing import Any, cast
 import pytest
 import torch
 
+from kernelwright.evaluator.contestant import calls
 from kernelwright.evaluator.contestant.exceptions import CompilerPatterns
 from kernelwright.evaluator.contestant.executor import Contestant
 from kernelwright.evaluator.devices import open_device
@@ -178,6 +179,23 @@ def test_a_worker_that_does_not_let_its_outputs_be_overwritten_is_found_out(driv
     buffers = _buffers(torch.tanh, driver)
     with pytest.raises(CandidateFailed, match="not memory of its own"):
         _turn(buffers, random.Random(5))
+
+
+@pytest.mark.parametrize("driver", [True], indirect=True, ids=["seen"])
+def test_answers_that_were_collected_from_other_memory_are_found_out(driver, monkeypatch):
+    collect, answers = calls.collect, []
+
+    def own(returned: list[Any], *_: object) -> tuple[float, list[Any]]:
+        answers[:] = returned
+        return 0.0, [torch.ones(SHAPE) for _ in returned]
+
+    monkeypatch.setattr("kernelwright.evaluator.contestant.calls.own", own)
+    monkeypatch.setattr(
+        "kernelwright.evaluator.contestant.calls.collect", lambda _, *rest: collect(answers, *rest)
+    )
+    with pytest.raises(CandidateFailed, match="does not lie in the memory that was returned") as raised:
+        _turn(_buffers(torch.tanh, driver), random.Random(11))
+    assert raised.value.status is Status.WRONG_VALUES
 
 
 @pytest.mark.parametrize("driver", [False], indirect=True, ids=["read-back"])
