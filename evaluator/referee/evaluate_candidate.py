@@ -170,8 +170,8 @@ def _evaluate_once(problem: OpenProblem, request: EvaluationRequest) -> tuple[Ou
         problem.sanitizer.end_unused()
         problem.free_memory()
         problem.timer.forget_kept()
-        problem.timer.baselines.end_dismissed()
         problem.release_device()
+        problem.timer.baselines.end_dismissed()
     return progress.outcome, None
 
 

@@ -173,8 +173,8 @@ class Timing(Record):
     """Milliseconds per call added to the claim: time our clock saw beyond claim and baseline while calls were
     `answering`, outputs `collecting` or copied as they share memory (`owning`), until it stood still
     (`freezing`), or `aside`, in steps beside the calls or on the device while they were queued; additional
-    time of a call `alone` over a batched one; time of the mean turn over the typical one (`uneven`); and the
-    noise of our clock, `wandering`, where it is too large to tell."""
+    time of a call `alone` over a batched one; time of the mean turn over the typical one, on a CPU outside
+    the claims, too (`uneven`); and the noise of our clock, `wandering`, where it is too large to tell."""
     solo_ms: float | None = None
     """Time of the baseline alone, before the contestant started."""
     turn_ms: tuple[float, ...] = ()

@@ -42,6 +42,13 @@ _PRELOADED: Final = {
 which every problem's baseline needs on a GPU, 2.3 s."""
 
 
+_IMPORT_EACH: Final = """
+import contextlib, importlib, os, sys
+os.nice(19)
+for name in sys.argv[1:]:
+    with contextlib.suppress(Exception):
+        importlib.import_module(name)
+"""
 _IMPORTED: Final = ("torch", "torch._inductor.compile_fx", "torch.utils.cpp_extension", "triton")
 """Modules whose bytecode saves a process seconds: without it each compiled torch anew, for 5 s of a core."""
 
@@ -63,9 +70,8 @@ def keep_bytecode(modules: Sequence[str]) -> subprocess.Popen[bytes] | None:
     if not all(os.access(file.parent, os.W_OK) for file in files.values()):
         return None
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    program = f"import os; os.nice(19); import {', '.join(files)}"
     return subprocess.Popen(
-        [sys.executable, "-W", "ignore", "-c", program],
+        [sys.executable, "-W", "ignore", "-c", _IMPORT_EACH, *files],
         env=environment,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,

@@ -88,7 +88,8 @@ class CandidateTimer:
     def time(self, candidate: CallBuffers, second_process: Callable[[], CallBuffers]) -> Measurement:
         """Time a verified candidate. Retry in a second process if claims and clock disagree.
 
-        `compare_with_exact` has to follow: it needs no worker, and the device not alone.
+        `compare_with_exact` has to follow, which needs no worker; calls of all comparisons but the last were
+        looked at in between.
 
         Some processes answer late all their life, so one doubtful process proves nothing. The first process
         whose claims agree with the clock decides. Only claims impossible in both fail the candidate.
@@ -218,7 +219,10 @@ class CandidateTimer:
         while True:
             count = self._match_queues(candidate, eager, wanted)
             timer = self._session.timer(count, candidate.gate is not None)
-            self.compare_with_exact()  # those of an earlier comparison: they take a GPU's memory
+            if self._kept:  # of an earlier comparison: they take a GPU's memory
+                began = time.monotonic()
+                self.compare_with_exact()
+                candidate.worker.extend(time.monotonic() - began)
             try:
                 with _told_apart(eager.worker):
                     turns = timer.compare(candidate, eager)

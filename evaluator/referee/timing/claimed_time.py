@@ -83,6 +83,10 @@ class Turn:
     def referee_and_foreign_ms(self) -> float:
         return self.referee_ms + self.foreign_device_ms
 
+    @property
+    def whole_ms(self) -> float:
+        return self.referee_ms + self.owning_ms + self.freezing_ms
+
 
 Clock = Callable[[Turn], float]
 """One of the clocks of a turn."""
@@ -92,6 +96,7 @@ _collected: Final[Clock] = attrgetter("collected_ms")
 _owning: Final[Clock] = attrgetter("owning_ms")
 _freezing: Final[Clock] = attrgetter("freezing_ms")
 _referee: Final[Clock] = attrgetter("referee_ms")
+_whole: Final[Clock] = attrgetter("whole_ms")
 _referee_and_foreign: Final[Clock] = attrgetter("referee_and_foreign_ms")
 
 
@@ -195,14 +200,13 @@ def scored_turns(turns: PairedTurns) -> ScoredTurns:
 def slower_kind(turns: PairedTurns) -> PairedTurns:
     """All turns; only those of the slower kind where a candidate is surely slower on one kind of inputs.
 
-    Elements that stand out prove work unnecessary that the problem's own inputs need. Looks at the referee's
-    clock too: claims could be alike.
+    Elements that stand out prove work unnecessary. Looks at other clocks, too: claims could be alike.
     """
     kinds = [turns.of_kind(spiked) for spiked in (True, False)]
     if min(len(kind.spiked) for kind in kinds) < policy.FEWEST_OF_A_KIND:
         return turns
     share = policy.TYPICAL_QUANTILE[turns.batch.kind]
-    for clock in (_answered, _claimed):
+    for clock in (*((_whole,) if turns.batch.kind == "cpu" else ()), _answered, _claimed):
         one, other = (
             ratio_interval(kind.baseline.of(clock), kind.candidate.of(clock), share=share) for kind in kinds
         )
@@ -228,19 +232,15 @@ def candidate_timing(turns: PairedTurns) -> Timing:
 
 
 def _uneven_ms(turns: PairedTurns, batch_ms: list[float]) -> float:
-    """Time of the mean turn beyond the typical one, and beyond the baseline's: some turns work for others.
-
-    By claims, and on a CPU by what they leave of the referee's clock; relative to typical claims.
-    """
-    both = batch_ms, turns.baseline.of(_claimed)
-    usual = [max(turns.batch.typical(each), policy.SMALLEST_TIME) for each in both]
-    series = [[[ms / middle for ms in each] for each, middle in zip(both, usual, strict=True)]]
-    if turns.batch.kind == "cpu":
-        logs = turns.candidate.batches, turns.baseline.batches
-        series.append([[(turn.referee_ms - turn.claimed_ms) / usual[0] for turn in log] for log in logs])
-    found = (mean_excess(own, other, turns.batch.typical) for own, other in series)
-    excesses = (TimeExcess(share, policy.UNEVEN_ERRORS * error) for share, error in found)
-    return max(excess.beyond(policy.UNEVEN_SHARE) for excess in excesses) * usual[0]
+    """Time of the mean turn beyond the typical one, and beyond the baseline's: some turns work for others."""
+    typical, series = turns.batch.typical, [(batch_ms, turns.baseline.of(_claimed))]
+    if turns.batch.kind == "cpu":  # such work may hide outside the claims
+        series.append((turns.candidate.of(_whole), turns.baseline.of(_whole)))
+    found = ((typical(own), *mean_excess(own, other, typical)) for own, other in series)
+    return max(
+        TimeExcess(share, policy.UNEVEN_ERRORS * error).beyond(policy.UNEVEN_SHARE) * usual
+        for usual, share, error in found
+    )
 
 
 def trusted_timing(log: TurnLog, batch: Batch) -> Timing:
@@ -317,9 +317,9 @@ def _single_call_excess(turns: PairedTurns, clock: Clock, calls: int) -> TimeExc
 
 def _hidden_in_single_calls(turns: PairedTurns) -> TimeExcess:
     """Compare what the least single calls leave unclaimed: the same messages for both workers."""
-    logs = (turns.candidate.single_calls, turns.baseline.single_calls)
     candidate, baseline = (
-        [turn.answered_ms + turn.foreign_device_ms - turn.claimed_ms for turn in log] for log in logs
+        [turn.answered_ms + turn.foreign_device_ms - turn.claimed_ms for turn in log.single_calls]
+        for log in (turns.candidate, turns.baseline)
     )
     least = policy.LEAST_SINGLE_QUANTILE
     return TimeExcess(quantile(candidate, least) - quantile(baseline, least), 0.0)

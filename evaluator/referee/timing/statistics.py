@@ -29,14 +29,16 @@ def noise(values: Sequence[float]) -> float:
 def mean_excess(
     values: Sequence[float], others: Sequence[float], typical: Callable[[Sequence[float]], float]
 ) -> tuple[float, float]:
-    """Mean beyond the typical value, more than others' is; and the standard error.
+    """Mean beyond the typical value, as a share of that, more than others' is; and the standard error.
 
     Few values say nothing: their excess is 0.
     """
     if min(len(values), len(others)) < FEWEST_UNEVEN_TURNS:
         return 0.0, 0.0
+    usual = [max(typical(each), SMALLEST_TIME) for each in (values, others)]
     (own, own_error), (other, other_error) = (
-        (mean(each) - typical(each), stdev(each) / math.sqrt(len(each))) for each in (values, others)
+        (mean(each) / middle - 1, stdev(each) / math.sqrt(len(each)) / middle)
+        for each, middle in zip((values, others), usual, strict=True)
     )
     return own - max(other, 0.0), math.hypot(own_error, other_error)
 

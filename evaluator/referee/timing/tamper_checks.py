@@ -110,9 +110,16 @@ class AnswerSample:
     def differs(self, collected: list[torch.Tensor]) -> bool:
         """Return whether outputs and state, each [count, *shape], are others than were read."""
         return self._found is not None and any(
-            found != _bytes(collected[place.leaf][place.call][place.index])
+            _differs(found, collected[place.leaf][place.call][place.index])
             for place, found in zip(self._places, self._found, strict=True)
         )
+
+
+def _differs(found: bytes, element: torch.Tensor) -> bool:
+    """Compare bytes that were read with an element; any but 0 is true, and copies hold 1."""
+    if element.dtype == torch.bool:
+        return len(found) != 1 or any(found) != bool(element)
+    return found != _bytes(element)
 
 
 @dataclass(frozen=True, slots=True)

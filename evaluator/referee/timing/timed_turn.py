@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -20,6 +21,7 @@ from kernelwright.evaluator.referee.timing.timed_inputs import InputRecipe, Time
 from kernelwright.evaluator.referee.worker.call_buffers import CallBuffers
 from kernelwright.evaluator.referee.worker.candidate_failure import CandidateFailed
 from kernelwright.evaluator.referee.worker.timed_run import TimedRun
+from kernelwright.evaluator.referee.worker.worker_process import WorkerProcess
 from kernelwright.evaluator.schema.evaluation import Status
 
 _LATE: Final = "outputs, or what calls change, were not there yet when the process had answered"
@@ -75,14 +77,16 @@ class TurnRunner:
             spoils=spoils,
         )
         frozen_before_ms = worker.freezing_ms
-        ran = buffers.run("m", count=count, timeout_s=timeout_s, timed=timed)
-        outputs = memory.copy_outputs()
+        with _reference_blamed(worker):
+            ran = buffers.run("m", count=count, timeout_s=timeout_s, timed=timed)
+            outputs = memory.copy_outputs()
         if on_cpu:
             self._note_was_read(memory.was_read)
         returned_ms = 0.0
         if overwrites:
             looks = bool(recipe.given) or self.secret.random() < policy.LOOK_CHANCE
-            returned_ms = buffers.returned.take_back(self.secret, collect_ms=ran.collect_ms, looks=looks)
+            with _reference_blamed(worker):
+                returned_ms = buffers.returned.take_back(self.secret, collect_ms=ran.collect_ms, looks=looks)
         else:
             buffers.returned.drop()
         turn = Turn(
@@ -116,6 +120,16 @@ class TurnRunner:
             other = self.inputs.another(recipe)
             _TurnMemory(buffers, other, self.device, self.inputs, self.secret).rehearse()
             rehearsed.add(kind)
+
+
+@contextlib.contextmanager
+def _reference_blamed(worker: WorkerProcess) -> Iterator[None]:
+    """A process of the reference that is refused has failed, which is no fault of the candidate beside it."""
+    try:
+        yield
+    except CandidateFailed:
+        worker.failed |= worker.role == "baseline"
+        raise
 
 
 class _TurnMemory:

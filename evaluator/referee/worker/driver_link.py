@@ -15,6 +15,9 @@ from kernelwright.evaluator.referee.worker.policy import FIRST_LOOK_S, FREEZE_S,
 class DriverLink:
     """Asks the driver and waits for its answers."""
 
+    reads_memory = False
+    """True once memory of a process could be read: the system allows it."""
+
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
         self._holds = False

@@ -121,7 +121,8 @@ class WorkerProcess(WorkerChannel):
         Where no memory is mapped, nothing is read.
 
         Raises:
-            CandidateFailed: one of them lies in memory that may be mapped more than once.
+            CandidateFailed: one of them lies in memory that may be mapped more than once, or this process
+                alone forbids to read it.
         """
         peeked = self._driver.ask(Peek(id=self.id, places=places))
         if peeked.shared:
@@ -131,6 +132,9 @@ class WorkerProcess(WorkerChannel):
                 "mapped in several places; return tensors that torch or malloc allocated",
             )
         found = peeked.found
+        if found is None and self._driver.reads_memory:
+            raise CandidateFailed(Status.TAMPERED, "the process does not let its memory be looked at")
+        self._driver.reads_memory |= found is not None
         return None if found is None else [bytes.fromhex(text) for text in found]
 
     def opens_memory(self) -> bool:

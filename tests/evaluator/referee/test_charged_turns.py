@@ -1,5 +1,7 @@
 """Charges for turns that work for others, and for steps after the answer: no process runs here."""
 
+from dataclasses import replace
+
 import pytest
 
 from kernelwright.evaluator.referee.timing.claimed_time import (
@@ -28,13 +30,15 @@ def test_turns_that_work_for_others_score_as_the_mean_turn(kind):
 def _waiting(*waited_ms: float, where: str, turns: int = 20) -> TurnLog:
     """Turns of even claims, and what our clock saw beside them, again and again."""
     seen = [waited_ms[number % len(waited_ms)] for number in range(turns)]
-    clocks = {"answered": (1, 1, 0), "collected": (0, 1, 0), "returned": (0, 0, 1)}[where]
-    return TurnLog(
-        [Turn(5.0, 5.0 + ms * clocks[0], 5.0 + ms * clocks[1], returned_ms=ms * clocks[2]) for ms in seen]
-    )
+    even = Turn(5.0, 5.0, 5.0)
+    if where == "answered":
+        return TurnLog([replace(even, answered_ms=5.0 + ms, collected_ms=5.0 + ms) for ms in seen])
+    return TurnLog([replace(even, **{where: getattr(even, where) + ms}) for ms in seen])
 
 
-@pytest.mark.parametrize("where", ["answered", "collected", "returned"])
+@pytest.mark.parametrize(
+    "where", ["answered", "collected_ms", "setup_ms", "returned_ms", "owning_ms", "freezing_ms"]
+)
 def test_turns_that_work_for_others_beside_even_claims_are_charged_on_a_cpu(where: str) -> None:
     slow, even = _waiting(20.0, 0.0, 0.0, 0.0, where=where), _waiting(0.0, where=where)
     timing = candidate_timing(PairedTurns(Batch("cpu", 10), slow, even))

@@ -182,6 +182,26 @@ def test_a_worker_that_does_not_let_its_outputs_be_overwritten_is_found_out(driv
 
 
 @pytest.mark.parametrize("driver", [True], indirect=True, ids=["seen"])
+def test_who_alone_does_not_let_its_memory_be_read_has_something_to_hide(driver):
+    buffers, secret = _buffers(torch.tanh, driver), random.Random(12)
+    _turn(buffers, secret)
+    driver._sees = False
+    with pytest.raises(CandidateFailed, match="does not let its memory be looked at") as raised:
+        _turn(buffers, secret)
+    assert raised.value.status is Status.TAMPERED
+
+
+@pytest.mark.parametrize("driver", [True], indirect=True, ids=["seen"])
+def test_any_byte_but_zero_is_true(driver):
+    def all_bits(x: torch.Tensor) -> torch.Tensor:
+        return torch.where(x > 0, 255, 0).to(torch.uint8).view(torch.bool)
+
+    buffers, secret = _buffers(all_bits, driver, [torch.empty(SHAPE, dtype=torch.bool)]), random.Random(13)
+    for _ in range(3):
+        _turn(buffers, secret)
+
+
+@pytest.mark.parametrize("driver", [True], indirect=True, ids=["seen"])
 def test_answers_that_were_collected_from_other_memory_are_found_out(driver, monkeypatch):
     collect, answers = calls.collect, []
 

@@ -5,6 +5,7 @@ from torch import nn
 
 ROWS = 2048
 COLUMNS = 1024
+SHAPES = {"small": {"ROWS": 512, "COLUMNS": 1024}}
 
 
 class Model(nn.Module):

@@ -251,18 +251,25 @@ class BaselineTimer:
             fitting = self._session.sizer.queueable(other, count) if queued else count
             timer = self._session.trusted_timer(fitting, queued=queued and other.gate is not None)
             turns = timer.compare(other, eager)
-            other.worker.thaw()
-            other.free()
         except BaseException:
             other.worker.close()
             raise
-        other.worker.freeze()
-        self._dismissed.append(other.worker)
+        self._dismiss(other)
         self._disturbed |= is_contended(trusted_timing(turns.candidate, turns.batch))
         claimed = [[turn.claimed_ms for turn in log.batches] for log in (turns.candidate, turns.baseline)]
         share = policy.TYPICAL_QUANTILE[self._kind]
         middle, interval = ratio(*claimed, share=share), ratio_interval(*claimed, share=share)
         return middle, (interval.high - interval.low) / 2 / middle
+
+    def _dismiss(self, other: CallBuffers) -> None:
+        """Free the memory of a process that was compared, which is ended later; at once where that fails."""
+        try:
+            other.worker.thaw()
+            other.free()
+            other.worker.freeze()
+            self._dismissed.append(other.worker)
+        except CandidateFailed:
+            other.worker.close()
 
     def _remember(self, queued: bool, **found: float) -> None:
         """Add to this machine's cache, unless other programs disturbed what was found."""
