@@ -303,20 +303,17 @@ class _Exacting(CandidateTimer):
 
     def compare_with_exact(self) -> None:
         if self._kept:
-            holds = (ask for ask in self._driver.asked if isinstance(ask, driver_requests.Hold))
-            *_, self.last_hold = holds
+            *_, self.last_hold = (ask for ask in self._driver.asked if isinstance(ask, driver_requests.Hold))
             raise CandidateFailed(Status.WRONG_VALUES, "it errs")
 
 
 def test_a_timed_call_is_wrong_though_its_device_was_given_back(opened: Opener) -> None:
     referee = opened(PROBLEM)
-    timer = _Exacting(referee.problem.timer, referee.driver)
-    referee.problem.timer = timer
+    referee.problem.timer = timer = _Exacting(referee.problem.timer, referee.driver)
     outcome = referee.evaluate(RIGHT)
     assert (outcome.status, outcome.stage, outcome.detail) == (Status.WRONG_VALUES, Stage.TIME, "it errs")
     assert not timer.last_hold.exclusive, "others may time meanwhile"
-    assert Measurement not in outcome.records
-    assert timer._kept == [], "what it held is given back"
+    assert (Measurement in outcome.records, timer._kept) == (False, [])
 
 
 class _Rechecking(CandidateTimer):
@@ -341,8 +338,7 @@ class _Rechecking(CandidateTimer):
 
 def test_a_baseline_is_measured_again_with_the_device_alone(opened: Opener) -> None:
     referee = opened(PROBLEM)
-    timer = _Rechecking(referee.problem.timer, referee.driver)
-    referee.problem.timer = timer
+    referee.problem.timer = timer = _Rechecking(referee.problem.timer, referee.driver)
     outcome = referee.evaluate(RIGHT)
     assert timer.held
     found = outcome.records[Measurement]
