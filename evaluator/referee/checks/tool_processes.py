@@ -60,8 +60,8 @@ class _Watched:
     """Failure of the candidate."""
     ends_itself: bool = False
     """Its tool reports when the process has ended by itself."""
-    run: ToolRun | None = None
-    """What came of it, once that was read."""
+    report: ToolRun | None = None
+    """The tool's findings, where they were read early."""
 
     def fail(self, failure: CandidateFailed) -> None:
         self.trouble = f"{failure.status.value}: {failure.detail}"
@@ -127,10 +127,10 @@ class ToolProcesses:
             _advance([_call(each, limit) for each in watched])
             for each in watched:
                 if each.worker.lost:  # whatever it still runs on a device ends with it
-                    each.run = self._read_report(each, limit)
+                    each.report = self._read_report(each, limit)
             self._driver.hold(exclusive=False)  # ending and reporting take a host longer than calls a GPU
-            _advance([_end(each, limit) for each in watched if each.run is None])
-            return [each.run or self._read_report(each, limit) for each in watched]
+            _advance([_end(each, limit) for each in watched if each.report is None])
+            return [each.report or self._read_report(each, limit) for each in watched]
         finally:
             for each in watched:
                 each.worker.close()

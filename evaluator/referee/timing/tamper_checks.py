@@ -17,7 +17,7 @@ import torch
 from kernelwright.evaluator.ipc.tensor_layout import Slot, dense_number
 from kernelwright.evaluator.ipc.tensor_tree import dtype_from
 from kernelwright.evaluator.referee.timing import policy
-from kernelwright.evaluator.referee.worker.output_ownership import is_tensor_memory
+from kernelwright.evaluator.referee.worker.output_ownership import is_same_element, is_tensor_memory
 from kernelwright.evaluator.referee.worker.worker_process import WorkerProcess
 
 
@@ -88,8 +88,8 @@ class AnswerSample:
             _Place.drawn(*told[number], number, words[number], slots[told[number][1]], secret)
             for number in drawn
         ]
-        self.can_look = not self._places or worker.opens_memory()
-        """False where the system forbids it."""
+        if self._places:
+            worker.open_memory()
         self._found: list[bytes] | None = None
 
     def look(self, places: str) -> None:
@@ -110,16 +110,10 @@ class AnswerSample:
     def differs(self, collected: list[torch.Tensor]) -> bool:
         """Return whether outputs and state, each [count, *shape], are others than were read."""
         return self._found is not None and any(
-            _differs(found, collected[place.leaf][place.call][place.index])
+            not is_same_element(element.dtype, found, _bytes(element))
             for place, found in zip(self._places, self._found, strict=True)
+            for element in (collected[place.leaf][place.call][place.index],)
         )
-
-
-def _differs(found: bytes, element: torch.Tensor) -> bool:
-    """Compare bytes that were read with an element; any but 0 is true, and copies hold 1."""
-    if element.dtype == torch.bool:
-        return len(found) != 1 or any(found) != bool(element)
-    return found != _bytes(element)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import contextlib
 import random
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 import torch
@@ -37,8 +37,6 @@ class TurnRunner:
     queued: bool
     """Calls wait in the device's queue for their inputs; all buffers need a gate."""
     call_timeout_s: float
-    _memory_was_read: bool = field(default=False, init=False)
-    """True if the system lets the referee read the memory of processes."""
 
     def run(
         self,
@@ -80,8 +78,6 @@ class TurnRunner:
         with _reference_blamed(worker):
             ran = buffers.run("m", count=count, timeout_s=timeout_s, timed=timed)
             outputs = memory.copy_outputs()
-        if on_cpu:
-            self._note_was_read(memory.was_read)
         returned_ms = 0.0
         if overwrites:
             looks = bool(recipe.given) or self.secret.random() < policy.LOOK_CHANCE
@@ -103,11 +99,6 @@ class TurnRunner:
             competing=memory.competing,
         )
         return turn, outputs
-
-    def _note_was_read(self, was_read: bool) -> None:
-        if self._memory_was_read and not was_read:
-            raise CandidateFailed(Status.TAMPERED, "the process does not let its memory be looked at")
-        self._memory_was_read |= was_read
 
     def _rehearse(self, buffers: CallBuffers, recipe: InputRecipe) -> None:
         """Do unwatched, with other inputs, what this kind of turn does watched: once in a process.
@@ -212,11 +203,6 @@ class _TurnMemory:
                 self._outputs[slot["offset"] : slot["offset"] + slot["pitch"] * count].fill_(0xFF)
         if not self._is_warm and self._outputs.numel() < policy.CACHE_FLUSHING_BYTES:
             self._device.flush_cache()
-
-    @property
-    def was_read(self) -> bool:
-        """True if the process's own memory could be read."""
-        return self._answer is not None and self._answer.can_look
 
     def _look(self, places: str) -> None:
         """Look at inputs that calls change, which is quick, and at outputs and state."""

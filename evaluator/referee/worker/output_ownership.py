@@ -91,11 +91,9 @@ class ReturnedOutputs:
                 kept has changed.
         """
         was_frozen = self._worker.frozen
-        written, collected = self._write_noise(secret)
-        # A private mapping of a file is one until it is written to.
-        held = self._peek(written.addresses)
-        if held is not None and not all(map(self._alike, written.places, held, collected)):
-            raise CandidateFailed(Status.WRONG_VALUES, _ELSEWHERE)
+        places = self._draw(secret)
+        self._require_answer(places)
+        written = self._write_noise(secret, places)
         self._excess_ms = -collect_ms
         self._worker.thaw()
         self._ask(Overwrite(layout=self._layout, first=self._first))
@@ -146,11 +144,22 @@ class ReturnedOutputs:
         ]
         return [(slot, self._memory[begin : begin + size]) for slot, begin, size in spans]
 
-    def _write_noise(self, secret: random.Random) -> tuple[_Written, list[bytes]]:
-        """Fill the slots with noise, and remember some of it: the worker can write to them as well.
+    def _require_answer(self, places: list[Place]) -> None:
+        """On a CPU, compare memory where outputs are said to lie with the slots they were collected in.
 
-        Returns also what was collected of these places before.
+        Raises:
+            CandidateFailed: it holds something else, or lies in a file: a private mapping is one until it is
+                written to.
         """
+        held = self._peek([self._address(place) for place in places])
+        if held is None:
+            return
+        types = [dtype_from(self._slots[place.leaf]["dtype"]) for place in places]
+        if not all(map(is_same_element, types, held, self._bytes(places))):
+            raise CandidateFailed(Status.WRONG_VALUES, _ELSEWHERE)
+
+    def _write_noise(self, secret: random.Random, places: list[Place]) -> _Written:
+        """Fill the slots with noise, and remember some of it: the worker can write to them as well."""
         if self._noise is None:
             generator = torch.Generator(self._memory.device).manual_seed(secret.getrandbits(48))
             self._noise = torch.randint(
@@ -160,9 +169,6 @@ class ReturnedOutputs:
                 dtype=torch.uint8,
                 device=self._memory.device,
             )
-        places = self._draw(secret)
-        slots = [(place, place.call) for place in places]
-        collected = self._bytes(slots)
         for slot, region in self._regions():
             begin = secret.randrange(policy.NOISE_BYTES)
             noise = self._noise[begin : begin + policy.NOISE_BYTES]
@@ -171,9 +177,9 @@ class ReturnedOutputs:
             region[whole:].copy_(noise[: region.numel() - whole])
             _make_storable(region, slot)
         addresses = [self._address(place) for place in places]
-        written = _Written(places, addresses, self._bytes(slots))
+        written = _Written(places, addresses, self._bytes(places))
         self._worker.device.synchronize()
-        return written, collected
+        return written
 
     def _draw(self, secret: random.Random) -> list[Place]:
         """Draw secret places in all calls, then as many in the last one."""
@@ -190,13 +196,13 @@ class ReturnedOutputs:
         index = unravel(place.element, slot["shape"])
         return address_of(self._where, place.call - self._first, place.leaf, index), _itemsize(slot)
 
-    def _bytes(self, places: list[tuple[Place, int]]) -> list[bytes]:
-        """Bytes of places in the slots of the given calls."""
+    def _bytes(self, places: list[Place], *, call: int | None = None) -> list[bytes]:
+        """Bytes of places in the slots of their calls, or all of one call's."""
         spans = []
-        for place, call in places:
+        for place in places:
             slot = self._slots[place.leaf]
-            size = _itemsize(slot)
-            spans.append((slot["offset"] + call * slot["pitch"] + place.element * size, size))
+            size, number = _itemsize(slot), place.call if call is None else call
+            spans.append((slot["offset"] + number * slot["pitch"] + place.element * size, size))
         chosen = [begin + number for begin, size in spans for number in range(size)]
         index = torch.tensor(chosen, dtype=torch.int64, device="cpu").to(self._memory.device)
         found = io.BytesIO(bytes(self._memory.index_select(0, index).tolist()))
@@ -209,7 +215,7 @@ class ReturnedOutputs:
         self._worker.device.synchronize()
         self._collect(kept=None)
         self._excess_ms -= collect_ms
-        return self._bytes([(place, place.call) for place in written.places]) == written.noise
+        return self._bytes(written.places) == written.noise
 
     def _kept_unchanged(self, secret: random.Random) -> bool:
         """Let the worker show one of the kept outputs, and look at it."""
@@ -218,13 +224,7 @@ class ReturnedOutputs:
         number = secret.randrange(len(self._kept))
         self._collect(kept=number)
         shown = self._kept[number]
-        return self._bytes([(place, self._first) for place in shown.places]) == shown.noise
-
-    def _alike(self, place: Place, one: bytes, other: bytes) -> bool:
-        """Compare bytes of an element; any but 0 is true, and copies hold 1."""
-        if self._slots[place.leaf]["dtype"] == "bool":
-            return len(one) == len(other) and any(one) == any(other)
-        return one == other
+        return self._bytes(shown.places, call=self._first) == shown.noise
 
     def _peek(self, addresses: list[tuple[int, int]]) -> list[bytes] | None:
         if self._worker.device.torch_device.type != "cpu":
@@ -265,6 +265,13 @@ def _make_storable(noise: torch.Tensor, slot: Slot) -> None:
         size = dtype.itemsize // 2 if dtype.is_complex else dtype.itemsize
         # Without the exponent's highest bit there is no infinity and no NaN.
         noise.view(INTEGERS[size]).bitwise_and_(0xBF if size == 1 else ~(1 << 8 * size - 2))
+
+
+def is_same_element(dtype: torch.dtype, one: bytes, other: bytes) -> bool:
+    """Compare an element's bytes with a copy's: any byte but 0 is true, and copies of it are 1."""
+    if dtype == torch.bool:
+        return len(one) == len(other) and any(one) == any(other)
+    return one == other
 
 
 def is_tensor_memory(slot: Slot) -> bool:

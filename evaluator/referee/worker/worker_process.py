@@ -132,16 +132,24 @@ class WorkerProcess(WorkerChannel):
                 "mapped in several places; return tensors that torch or malloc allocated",
             )
         found = peeked.found
-        if found is None and self._driver.reads_memory:
-            raise CandidateFailed(Status.TAMPERED, "the process does not let its memory be looked at")
-        self._driver.reads_memory |= found is not None
+        self._require_readable(found is not None)
         return None if found is None else [bytes.fromhex(text) for text in found]
 
-    def opens_memory(self) -> bool:
-        """Get ready to `look`; return False where the system forbids it."""
+    def open_memory(self) -> None:
+        """Get ready to `look`, unless the system forbids it.
+
+        Raises:
+            CandidateFailed: this process alone forbids it.
+        """
         if self._memory is None:
             self._memory = self._driver.open_memory(self.id)
-        return self._memory is not None
+        self._require_readable(self._memory is not None)
+
+    def _require_readable(self, is_readable: bool) -> None:
+        """Where the memory of one process could be read, that of all can: the system allows it."""
+        if self._driver.reads_memory and not is_readable:
+            raise CandidateFailed(Status.TAMPERED, "the process does not let its memory be looked at")
+        self._driver.reads_memory |= is_readable
 
     def look(self, places: list[tuple[int, int]]) -> list[bytes] | None:
         """Read memory as `peek` does, but at once: without the driver, whatever the process is doing."""

@@ -178,7 +178,7 @@ class BaselineTimer:
                 impossible["compile"] = _compile_failure_reason(failure)
         few = _few(count, alone.median_ms)
         spread = self._process_spread(eager, few, queued=queued, call_ms=alone.median_ms)
-        self._close_unneeded()
+        self._dismiss_unneeded()
         facts = BaselineFacts(
             alone.median_ms, alone.spread_ms, compile_ratio, spread, impossible, self._disturbed
         )
@@ -312,8 +312,8 @@ class BaselineTimer:
                 self._context.device, str(error), others_evicted=self._session.others_evicted
             )
 
-    def _close_unneeded(self) -> None:
-        """End processes started ahead for numbers that the cache held after all."""
+    def _dismiss_unneeded(self) -> None:
+        """Dismiss processes started ahead for numbers that the cache held after all."""
         self._dismissed += self._started
         self._started = []
         self._compiled.close()
