@@ -47,6 +47,8 @@ class TaskAssignment:
         self.exemplars = context.exemplars.get(shown_for(task.problem, task.backend), ())
         self.is_complete = True
         """False once something is left for a resume to try again."""
+        self.is_confirmed = True
+        """False once the best attempt could not be measured again."""
         self._context = context
         self._task = task
         self._ledger = Ledger(context.plan.problem_budget)
@@ -89,7 +91,7 @@ class TaskAssignment:
                 again = None
             if again is None:
                 # The machine failed or was too busy; a resume tries again.
-                self.is_complete = False
+                self.is_complete = self.is_confirmed = False
                 break
             await self._context.keeper.keep(again)
             attempts = [await self._with_twin(attempt, again) for attempt in attempts]

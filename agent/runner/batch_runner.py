@@ -79,6 +79,8 @@ class BatchRunner:
         self._waiting = {seen.problem for seen in log.index.attempts.values() if seen.evaluation is None}
         """Problems with unevaluated replies; a spent budget does not stop their evaluation."""
         self._complete = True
+        self._unconfirmed = 0
+        """Tasks whose best attempt could not be measured again."""
 
     def run(self) -> events.RunSummary:
         """Work until the run stops; return its summary.
@@ -158,6 +160,7 @@ class BatchRunner:
         attempts = await task.strategy.solve(assignment)
         if self._shared.plan.confirm:
             attempts = await assignment.confirm_best(attempts)
+            self._unconfirmed += not assignment.is_confirmed
         skipped = task.problem in self._shared.evaluator.skipped
         if assignment.is_complete and not skipped:
             line = AssignmentDone(at=now(), **task.names, attempts=len(attempts))
@@ -194,5 +197,10 @@ class BatchRunner:
             return RunEnd.ASKED, ""
         if self.providers is None:
             return RunEnd.INCOMPLETE, f"{requester.missing} replies are still to come"
-        failed = f"{requester.failures} questions got no reply and {evaluator.failures} replies"
-        return RunEnd.INCOMPLETE, f"{failed} no evaluation; a resume tries them again"
+        left = {
+            "questions got no reply": requester.failures,
+            "replies got no evaluation": evaluator.failures,
+            "best attempts could not be measured again undisturbed": self._unconfirmed,
+        }
+        told = ", ".join(f"{count} {text}" for text, count in left.items() if count)
+        return RunEnd.INCOMPLETE, f"{told or 'problems are left'}; a resume tries again"
