@@ -232,7 +232,7 @@ class RunEnd(StrEnum):
     BUDGET = "budget"
     INTERRUPTED = "interrupted"
     INCOMPLETE = "incomplete"
-    """Some requests got no reply, replies no evaluation, or the best none again; a resume tries them again."""
+    """Some requests got no reply, replies no evaluation, or the best no second one; a resume tries again."""
     BROKEN = "broken"
     """A provider, the evaluator or its machine kept failing."""
 
