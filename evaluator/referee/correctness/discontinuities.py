@@ -83,8 +83,8 @@ def jumping_together(
     if decides:
         for index, leaf in enumerate(watched):
             for draw in range(1 + policy.MORE_TIE_DRAWS, 1 + policy.MORE_TIE_DRAWS + policy.FAR_DRAWS):
-                if leaf.can_jump and together[index] == 0:
-                    together[index] = _bisected(leaf, index, perturbed, draw)
+                if leaf.can_jump and index not in flips:
+                    together[index] = max(together[index], _bisected(leaf, index, perturbed, draw))
     return together
 
 
