@@ -81,10 +81,11 @@ def jumping_together(
             leaf.look(as_real(other))
     together = [max(leaf.most, flips.get(index, 0)) for index, leaf in enumerate(watched)]
     if decides:
+        searches = range(1 + policy.MORE_TIE_DRAWS, 1 + policy.MORE_TIE_DRAWS + policy.FAR_DRAWS)
         for index, leaf in enumerate(watched):
-            for draw in range(1 + policy.MORE_TIE_DRAWS, 1 + policy.MORE_TIE_DRAWS + policy.FAR_DRAWS):
-                if leaf.can_jump and index not in flips:
-                    together[index] = max(together[index], _bisected(leaf, index, perturbed, draw))
+            if leaf.can_jump and index not in flips:
+                found = (_bisected(leaf, index, perturbed, draw) for draw in searches)
+                together[index] = max(together[index], *found)
     return together
 
 

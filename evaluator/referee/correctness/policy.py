@@ -134,8 +134,8 @@ TINY_TIE_ROUNDOFF: Final = 2.0**-9
 FAR_ROUNDOFF: Final = 2.0**-10
 """Largest perturbation that looks for a rare jump; beyond, most of a change follows smoothly."""
 FAR_DRAWS: Final = 2
-"""Bisections from the largest perturbation down, per output; the largest jump counts. Of 34 routings of
-16,384 tokens to eight experts each, one alone found 9 or 10 elements that jump together 33 times, 2 once."""
+"""Bisections from the largest perturbation down, per output; the largest jump counts. One bisection each of
+34 routings of 16,384 tokens to eight experts found that 9 or 10 elements jump together; once, 2."""
 MAX_UNSETTLED: Final = 0.01
 """Share of an output that may hang on rounding; beyond, it is compared as if none did."""
 MAX_TIES: Final = 0.25
