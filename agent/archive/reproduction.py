@@ -5,8 +5,9 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Final
 
+from kernelwright.agent.archive.policy import MACHINES_DIFFER
 from kernelwright.agent.records.score_policy import exclusion_reason, policy_of, slower
-from kernelwright.evaluator import Evaluation, Record, Status
+from kernelwright.evaluator import Evaluation, Measurement, Record, Status
 
 REMARKED: Final = ("torch", "sandbox", "evaluator", "rules")
 """Fields of a policy that a second evaluation may change; the others make two scores incomparable."""
@@ -123,12 +124,21 @@ def _decide_speed(before: Evaluation, after: Evaluation) -> tuple[ReproductionOu
     then, now = before.measurement, after.measurement
     if then is None or now is None:
         return ReproductionOutcome.REPRODUCED, "passed; its speed was not measured both times"
-    slack = (then.noise_floor or 0.0) + (now.noise_floor or 0.0)
-    apart = max(now.interval.low - then.interval.high, then.interval.low - now.interval.high)
+    lower, upper = sorted((then.interval, now.interval), key=lambda interval: interval.low)
+    apart = upper.low / lower.high - 1.0
+    allowed = (then.noise_floor or 0.0) + (now.noise_floor or 0.0) + MACHINES_DIFFER
     seen = f"{then.speedup:.2f}× then, {now.speedup:.2f}× now"
-    if apart <= slack:
+    if apart <= 0.0:
         return ReproductionOutcome.REPRODUCED, f"{seen}; the intervals meet"
-    return (
-        ReproductionOutcome.DIFFERENT,
-        f"{seen}; the intervals are {apart:.2f} apart, noise explains {slack:.2f}",
-    )
+    seen += f"; the intervals are {apart:.1%} apart, noise and another machine explain {allowed:.1%}"
+    if apart <= allowed:
+        return ReproductionOutcome.REPRODUCED, seen
+    return ReproductionOutcome.DIFFERENT, f"{seen}; {_changed_times(then, now)}"
+
+
+def _changed_times(then: Measurement, now: Measurement) -> str:
+    """Show the times behind two speedups, so that a reader sees which of them changed."""
+    times = [("the kernel", then.candidate, now.candidate)]
+    shared = sorted(then.baselines.keys() & now.baselines.keys())
+    times += [(name, then.baselines[name], now.baselines[name]) for name in shared]
+    return ", ".join(f"{name} {a.median_ms:.4g} ms then, {b.median_ms:.4g} ms now" for name, a, b in times)

@@ -17,6 +17,7 @@ def score(
     noise: float | None = None,
     dtype: str = "as_is",
     problem_sha: str = "p",
+    baseline_ms: float = 1.0,
 ) -> Evaluation:
     """An evaluation with just what a comparison looks at."""
     timing = {"median_ms": 1.0, "spread_ms": 0.1, "turns": 8, "calls": 80, "outer_ms": 1.0, "clock": "outer"}
@@ -34,7 +35,7 @@ def score(
             "speedup": speedup if status == "PASSED" else None,
             "measurement": {
                 "candidate": timing,
-                "baselines": {against: timing},
+                "baselines": {against: timing | {"median_ms": baseline_ms}},
                 "speedups": {against: speedup},
                 "against": against,
                 "speedup": speedup,
@@ -61,9 +62,11 @@ def score(
     [
         (score(), ReproductionOutcome.REPRODUCED),
         (score(interval=(1.55, 1.8)), ReproductionOutcome.REPRODUCED),
+        (score(interval=(1.64, 1.8)), ReproductionOutcome.REPRODUCED),  # 2.5 % apart: another machine
         (score(interval=(1.7, 1.8)), ReproductionOutcome.DIFFERENT),
+        (score(interval=(1.36, 1.39)), ReproductionOutcome.REPRODUCED),
         (score(interval=(1.0, 1.2)), ReproductionOutcome.DIFFERENT),
-        (score(interval=(1.65, 1.8), noise=0.1), ReproductionOutcome.REPRODUCED),
+        (score(interval=(1.7, 1.8), noise=0.1), ReproductionOutcome.REPRODUCED),
         (score(status="WRONG_VALUES"), ReproductionOutcome.DIFFERENT),
         (score(status="WRONG_VALUES", device="Tesla T4"), ReproductionOutcome.DIFFERENT),
         (score(device="Tesla T4"), ReproductionOutcome.NOT_COMPARABLE),
@@ -76,6 +79,17 @@ def test_a_new_score_is_compared_with_the_kept_one(after: Evaluation, outcome: R
     comparison = compare("k", score(), after)
     assert comparison.outcome is outcome, comparison.why
     assert comparison.why
+
+
+def test_distances_are_relative_to_the_speedup() -> None:
+    then = score(interval=(23.9, 24.0))
+    assert compare("k", then, score(interval=(24.6, 24.7))).outcome is ReproductionOutcome.REPRODUCED
+    assert compare("k", then, score(interval=(25.0, 25.1))).outcome is ReproductionOutcome.DIFFERENT
+
+
+def test_a_different_score_tells_whose_time_changed() -> None:
+    why = compare("k", score(), score(interval=(1.7, 1.8), baseline_ms=1.2)).why
+    assert why.endswith("the kernel 1 ms then, 1 ms now, compile 1 ms then, 1.2 ms now")
 
 
 def test_a_changed_judge_is_said() -> None:
