@@ -6,6 +6,7 @@ the builds. Where any of that fails, builds use torch's full headers.
 
 from __future__ import annotations
 
+import os
 import struct
 import sys
 from dataclasses import dataclass
@@ -31,6 +32,7 @@ from kernelwright.evaluator.building.lean_headers.aten_operators import (
 from kernelwright.evaluator.building.policy import PREPARE_S
 from kernelwright.evaluator.building.sandboxed_build import BuildSandbox
 from kernelwright.evaluator.building.toolchain import Toolchain
+from kernelwright.evaluator.host import trace
 from kernelwright.evaluator.schema.record import sha256_text
 
 SOURCES: Final = Path(__file__).parent
@@ -46,7 +48,8 @@ _LAYOUT_NAMES: Final = (
 )
 """The values that `helper/tensor.cpp` records, in its order."""
 _HELPER_FLAGS: Final = (
-    "-O1", "-fPIC", "-fno-strict-aliasing", "-fno-access-control", "-ffunction-sections", "-w"
+    "-O1", "-fPIC", "-fno-strict-aliasing", "-fno-access-control", "-ffunction-sections", "-w",
+    "-DAT_PER_OPERATOR_HEADERS",
 )  # fmt: skip
 
 _TYPES: Final = ("tensor.h", "dispatch.h", "parallel.h")
@@ -124,10 +127,11 @@ def make_lean_headers(folder: Path, sandbox: BuildSandbox) -> None:
         UnfitLeanHeaders: they do not fit this torch or compiler.
         MachineError: the sandbox failed.
     """
-    toolchain = sandbox.toolchain
+    toolchain, track = sandbox.toolchain, trace.new_track("lean headers")
     files, plan = _read_helper(toolchain)
     archive = folder / "helper.a"
-    made = sandbox.run(plan, archive, timeout_s=PREPARE_S, workers=3)
+    with trace.span(track, "compile helper"):
+        made = sandbox.run(plan, archive, timeout_s=PREPARE_S, workers=len(os.sched_getaffinity(0)))
     if not made.entry.ok:
         raise UnfitLeanHeaders(made.entry.log)
     archive.chmod(0o444)
@@ -135,7 +139,8 @@ def make_lean_headers(folder: Path, sandbox: BuildSandbox) -> None:
         path = folder / "include" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    _test(LeanHeaders(folder, toolchain), sandbox)
+    with trace.span(track, "self-test"):
+        _test(LeanHeaders(folder, toolchain), sandbox)
 
 
 def _test(lean: LeanHeaders, sandbox: BuildSandbox) -> None:
@@ -163,27 +168,26 @@ def _read_helper(toolchain: Toolchain) -> tuple[dict[str, str], BuildPlan]:
     include = toolchain.torch.include_dirs[0]
     names = (SOURCES / "operators.txt").read_text().split()
     functions, methods = read_functions(include, names), read_methods(include, names)
-    definitions = [operator.definition(method=False) for operator in functions]
-    definitions += [operator.definition(method=True) for operator in methods]
+    present = [name for name in names if (include / f"ATen/ops/{name}.h").exists()]
     headers = {f"{_OWN}/{path.name}": path.read_text() for path in sorted((SOURCES / _OWN).glob("*.h"))}
-    for name, operators, method in (("functions", functions, False), ("methods", methods, True)):
+    helper = {f"helper/{path.name}": path.read_text() for path in sorted((SOURCES / "helper").iterdir())}
+    kinds = (("functions", functions, False, present), ("methods", methods, True, []))
+    for name, operators, method, included in kinds:
         lines = [operator.declaration(method=method) for operator in operators]
         headers[f"{_OWN}/{name}.inc"] = "\n".join(lines)
-    helper = {f"helper/{path.name}": path.read_text() for path in sorted((SOURCES / "helper").iterdir())}
-    helper["helper/definitions.inc"] = "\n".join(definitions)
-    helper["helper/operators.inc"] = "\n".join(
-        f"#include <ATen/ops/{name}.h>" for name in names if (include / f"ATen/ops/{name}.h").exists()
-    )
+        body = [operator.definition(method=method) for operator in operators]
+        parts = ['#include "real.h"', *(f"#include <ATen/ops/{header}.h>" for header in included)]
+        helper[f"helper/{name}.cpp"] = "\n".join([*parts, "namespace kernelwright {", *body, "}", ""])
     helper["helper/objects.inc"] = python_objects(include)
     return headers, _plan_helper(toolchain, headers | helper)
 
 
 def _plan_helper(toolchain: Toolchain, files: dict[str, str]) -> BuildPlan:
     torch, cuda = toolchain.torch, toolchain.cuda
-    units = ["tensor", "operators", "python", "library"]
+    units = ["functions", "indexing", "methods", "library", "tensor", "python"]
     folders = [*torch.include_dirs, toolchain.python_include]
     if cuda and torch.has_library("c10_cuda"):
-        units.append("cuda")
+        units.insert(0, "cuda")
         folders += cuda.include_dirs
     common = [str(toolchain.cxx.path), f"-std={torch.cxx_standard}", *_HELPER_FLAGS, "-I.", "-Ihelper"]
     common += [word for folder in folders for word in ("-isystem", str(folder))]

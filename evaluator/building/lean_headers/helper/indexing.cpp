@@ -1,12 +1,9 @@
-// Every operator the lean headers declare, handed on to ATen; and indexing, which needs the same headers.
+// Indexing by torch's rules, handed on to ATen.
 #include "real.h"
 
 #include <ATen/TensorIndexing.h>
-#include "operators.inc"
 
 namespace kernelwright {
-
-#include "definitions.inc"
 
 static std::vector<at::indexing::TensorIndex> real_indices(ArrayRef<indexing::TensorIndex> indices) {
   using Kind = indexing::TensorIndex::Kind;
