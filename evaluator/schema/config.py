@@ -106,8 +106,8 @@ class EvaluationConfig(Record):
     baselines: tuple[Literal["eager", "compile"], ...] = ("eager", "compile")
     """Timings of the reference to take; the headline speedup is against the fastest."""
     trials: int = Field(default=7, ge=1, le=100)
-    """Verified calls on fresh inputs before timing, at least one per draw of weights; 7 use all kinds.
-    Calls that vary constant inputs, or tell narrow operands, come on top."""
+    """Most verified calls under the first draw of weights; 7 use all kinds of values. Calls under the second
+    draw, that vary constant inputs, or that tell narrow operands, come on top."""
     measure: bool = True
     """Measure speed (the default), or verify only: a correct candidate is then PASSED with no speedup."""
     target_ms: float = Field(default=300.0, gt=0)

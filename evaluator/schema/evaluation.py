@@ -204,7 +204,7 @@ class Measurement(Record):
     """Half-width of the same interval with the baseline against itself."""
     calls_per_batch: int
     ring_slots: int
-    """Number of input sets the timed calls rotate through."""
+    """Calls of a batch, those that do not score included."""
     inputs: str = "cold"
     contended: bool = False
     """Other work disturbed the measurement, so that the interval may not hold: other programs wanted a CPU's

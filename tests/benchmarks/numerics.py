@@ -31,7 +31,7 @@ sys.path.insert(0, str(ROOT))
 from kernelwright.evaluator.ipc.model_init import apply_math  # noqa: E402
 from kernelwright.evaluator.ipc.tensor_tree import flatten  # noqa: E402
 from kernelwright.evaluator.referee.correctness.comparison import Outputs, compare, overall_errors  # noqa: E402
-from kernelwright.evaluator.referee.correctness.tolerance import change_limit  # noqa: E402
+from kernelwright.evaluator.referee.correctness.limits import change_limit  # noqa: E402
 from kernelwright.evaluator.referee.correctness.trial_cache import Trial  # noqa: E402
 from kernelwright.evaluator.referee.correctness.trials import TrialPool  # noqa: E402
 from kernelwright.evaluator.referee.reference.reference import Arguments, Reference  # noqa: E402

@@ -41,7 +41,7 @@ NOISE_RETRY_S: Final = 60.0
 NOISE_BOUND: Final = {"cuda": 1.05, "cpu": 2.0}
 """Largest ratio of a program's time to its own: by kind of device.
 
-A quiet H100 stays within 1.02, and two cores between 0.64 and 1.2 (tests/benchmarks/README.md).
+A quiet H100 stayed within 1.02 in its first run, two cores of a shared host between 0.64 and 1.2.
 """
 NOISE_TRIES: Final = 2
 """Checks in a row that must fail until a judge counts as noisy."""

@@ -171,7 +171,7 @@ def _read_helper(toolchain: Toolchain) -> tuple[dict[str, str], BuildPlan]:
     present = [name for name in names if (include / f"ATen/ops/{name}.h").exists()]
     headers = {f"{_OWN}/{path.name}": path.read_text() for path in sorted((SOURCES / _OWN).glob("*.h"))}
     helper = {f"helper/{path.name}": path.read_text() for path in sorted((SOURCES / "helper").iterdir())}
-    kinds = (("functions", functions, False, present), ("methods", methods, True, []))
+    kinds = (("functions", functions, False, tuple(present)), ("methods", methods, True, ()))
     for name, operators, method, included in kinds:
         lines = [operator.declaration(method=method) for operator in operators]
         headers[f"{_OWN}/{name}.inc"] = "\n".join(lines)

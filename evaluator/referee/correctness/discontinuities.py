@@ -89,6 +89,15 @@ def jumping_together(
     return together
 
 
+def look_again(watched: Sequence[OutputWatch], perturbed: Perturbed) -> None:
+    """Perturb further, by twice as much: a few perturbations may by chance miss a near decision."""
+    first = 1 + policy.MORE_TIE_DRAWS + policy.FAR_DRAWS + 1
+    for draw in range(policy.LATE_TIE_DRAWS):
+        there = policy.LATE_TIE_ROUNDOFF if draw % 2 else -policy.LATE_TIE_ROUNDOFF
+        for leaf, other in zip(watched, perturbed(there, first + draw // 2), strict=True):
+            leaf.look(as_real(other), abs(there))
+
+
 def _bisected(leaf: OutputWatch, index: int, perturbed: Perturbed, draw: int) -> int:
     """Bisect a large perturbation down to a few roundoffs; return how many of a group jump together there.
 
@@ -155,14 +164,14 @@ class OutputWatch:
         else:
             self._ties_often |= are_certain
 
-    def look(self, other: torch.Tensor) -> None:
-        """Note where an output differs: whole numbers at all, floating ones by a jump."""
+    def look(self, other: torch.Tensor, distance: float = policy.TIE_ROUNDOFF) -> None:
+        """Note where an output differs over a distance: whole numbers at all, floating ones by a jump."""
         if other.shape != self.exact.shape or other.numel() == 0 or self._too_many:
             return
         if self.scale is None:
             self._changed |= other != self.exact
             return
-        places, most = self.jumped(self.exact, other, policy.TIE_ROUNDOFF)
+        places, most = self.jumped(self.exact, other, distance)
         self._too_many = places.numel() > most_jumping(other.numel())
         self.most = max(self.most, most)
         if places.numel() and not self._too_many:

@@ -20,8 +20,9 @@ from typing import Any, Final
 import torch
 
 from kernelwright.evaluator.referee.correctness import policy
+from kernelwright.evaluator.referee.correctness.limits import limit
 from kernelwright.evaluator.referee.correctness.op_trace import trace_call
-from kernelwright.evaluator.referee.correctness.tolerance import expect, limit
+from kernelwright.evaluator.referee.correctness.tolerance import expect
 from kernelwright.evaluator.referee.correctness.trial_cache import SolvedTrial, Trial
 from kernelwright.evaluator.referee.correctness.trials import TrialPool
 from kernelwright.evaluator.referee.correctness.verification import poison_outputs

@@ -4,19 +4,17 @@ A group's scale is the largest of: the reference's own RMS error against float64
 and parameters perturbed by one unit roundoff (a randomised first-order condition estimate, after the CESTAC
 idea of Vignes, 1993); a quarter of an eps of the group's RMS. Floors: a share of the median relative scale
 (at most 2 eps), and eps/16 of the whole output. `_scale` says what changes where the reference rounds to half
-precision on the way, `Expected.settled` what is added before a group fails. A tolerance is limit × scale;
-comparison.py applies it.
+precision on the way, `Expected.settled` what is added before a group fails. A tolerance is limit × scale:
+limits.py has the limits, comparison.py applies both.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
-from typing import Final
 
 import torch
 from torch import nn
@@ -27,6 +25,7 @@ from kernelwright.evaluator.referee.correctness.discontinuities import (
     OutputWatch,
     Perturbed,
     jumping_together,
+    look_again,
     look_for_ties,
     to_and_fro,
 )
@@ -39,13 +38,12 @@ from kernelwright.evaluator.referee.correctness.groups import (
     grouped,
     rms,
 )
-from kernelwright.evaluator.referee.correctness.op_trace import OpTrace, ReductionTerms
+from kernelwright.evaluator.referee.correctness.limits import HALF_BITS, dtype_limit
+from kernelwright.evaluator.referee.correctness.op_trace import OpTrace
 from kernelwright.evaluator.referee.reference.input_structure import computable
 from kernelwright.evaluator.referee.reference.perturbation import has_integers, movable, perturbed, untied
 from kernelwright.evaluator.referee.reference.reference import Arguments, Output, Reference
 from kernelwright.evaluator.schema.errors import ProblemError
-
-_HALF_BITS: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +90,14 @@ class Expected:
     """Elements of one group that jump together, by output."""
     are_ambiguous: bool = False
     """True where so many whole numbers of an output hang on rounding that none is excused."""
+    decisions: Callable[[], list[ExpectedLeaf]] | None = None
+    """Looks further for places where rounding decides; None where nothing does."""
+
+    def looked_again(self) -> Expected:
+        """Return the same with what further perturbations find of decisions that hang on rounding."""
+        if self.decisions is None:
+            return self
+        return replace(self, leaves=self.decisions(), decisions=None)
 
     def settled(self) -> Expected:
         """Return the same with scales from many perturbations: one may by chance hardly move a group."""
@@ -179,9 +185,19 @@ def _with_decisions(
         for leaf, watch, most in zip(expected.leaves, watched, together, strict=True)
     ]
     jumping = enumerate(zip(watched, together, strict=True)) if trace.decides else ()
+
+    @functools.cache
+    def decisions() -> list[ExpectedLeaf]:
+        look_again(watched, call)
+        return [
+            replace(leaf, unsettled=watch.unsettled(), jumps=watch.jumps(max(most, watch.most)))
+            for leaf, watch, most in zip(leaves, watched, together, strict=True)
+        ]
+
     return replace(
         expected,
         leaves=leaves,
+        decisions=decisions,
         flips={index: most for index, (watch, most) in jumping if watch.can_jump and most},
         are_ambiguous=any(watch.is_ambiguous for watch in watched),
     )
@@ -198,7 +214,7 @@ def _solve_leaf(
         not_finite = ~computable(computed).isfinite()
         overflowed = _overflowed(not_finite, values)
         values = torch.where(not_finite, computed.double(), values)
-    is_wide = torch.finfo(computed.dtype).bits > _HALF_BITS and not trace.keeps_roundings
+    is_wide = torch.finfo(computed.dtype).bits > HALF_BITS and not trace.keeps_roundings
     found = _scale(computed, values, as_real(perturbed_leaf), half=trace.half if is_wide else None)
     return replace(found, own=leaf, overflowed=overflowed)
 
@@ -286,7 +302,7 @@ def _scale(
     scales = torch.maximum(scales, _least_scales_by_size(scales, sizes, eps=information.eps))
     overall = squares.mean().sqrt() * (policy.OVERALL_EPS * information.eps)
     # Of half precision the one rounding that a reference makes is nearly all of its error.
-    share = 1.0 if is_halved or information.bits == _HALF_BITS else policy.OWN_ERROR_SHARE
+    share = 1.0 if is_halved or information.bits == HALF_BITS else policy.OWN_ERROR_SHARE
     roundoff = max(bulk(others, sizes), bulk(own, sizes) / share, information.tiny)
     scales = torch.maximum(scales, overall) + information.tiny
     return ExpectedLeaf(computed, exact, scales, roundoff, half if is_halved else None)
@@ -312,53 +328,6 @@ def _group_scales(
     squares = finite_or_zero(exact).square().mean(1)
     own, response = (rms(finite_or_zero(each.double() - exact)) for each in (computed, moved))
     return own, torch.maximum(response, squares.sqrt() * (policy.VALUE_EPS * eps)), squares
-
-
-def dtype_limit(limit: float, dtype: torch.dtype) -> float:
-    """The limit for outputs of a type."""
-    bits = torch.finfo(dtype).bits
-    if bits < _HALF_BITS:
-        return min(limit, policy.EIGHT_BIT_LIMIT)
-    return min(limit, policy.REDUCED_LIMIT) if bits == _HALF_BITS else limit
-
-
-def precision_limit(overall: float, dtype: torch.dtype, *, is_double: bool) -> float:
-    """The limit of the error over a whole output of a type where terms are few, in units of its roundoff.
-
-    Where all of a problem `is_double`, that unit is two roundings.
-    """
-    if is_double:
-        return overall * policy.DOUBLE_PRECISION_SHARE
-    return overall if dtype.itemsize > 2 else min(overall, policy.HALF_PRECISION_LIMIT)
-
-
-def limit(math_policy: str, *, zero_mean: bool, terms: ReductionTerms) -> float:
-    """Norm-wise limit as a multiple of the scale.
-
-    Adding so many positive numbers one after another errs about the square root of their number times as
-    much as the reference's blocked sums do, even where the result is then centred, as in a softmax or a norm.
-    """
-    if math_policy != "fp32":
-        return policy.REDUCED_LIMIT
-    if not terms.computes:
-        return policy.EXACT_LIMIT
-    summed = min(policy.SUMMED_TERMS * terms.sums, policy.MAX_SUM_TERMS) if terms.sums > 1 else 1
-    accumulated = max(
-        policy.SEQUENTIAL_FACTOR * math.sqrt(max(terms.products, summed)),
-        policy.TRUNCATION_FACTOR * terms.products,
-    )
-    factor = policy.CONVOLUTION_FACTOR if terms.convolves else 1.0
-    if zero_mean and terms.longest > 1:
-        most = policy.MAX_PRODUCT_LIMIT if terms.products > 1 else policy.MAX_ZERO_MEAN_LIMIT
-        return min(max(factor * policy.ZERO_MEAN_LIMIT, accumulated), most)
-    return max(factor * policy.OTHER_LIMIT, accumulated)
-
-
-def change_limit(terms: ReductionTerms) -> float:
-    """Limit of the error of a change between nearby inputs, over a whole output, in roundoffs."""
-    least = policy.CONVOLUTION_PRECISION_LIMIT if terms.convolves else policy.PRECISION_LIMIT
-    factor = policy.CHANGE_CONVOLUTION_FACTOR if terms.convolves else policy.CHANGE_PRODUCT_FACTOR
-    return max(least, factor * math.sqrt(terms.products), policy.CHANGE_SUM_FACTOR * math.sqrt(terms.sums))
 
 
 def output_scales(expected: Expected) -> list[float | None]:

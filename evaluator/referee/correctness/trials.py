@@ -27,8 +27,9 @@ from kernelwright.evaluator.referee.correctness.input_distributions import (
     possible_starts,
     varied,
 )
+from kernelwright.evaluator.referee.correctness.limits import limit
 from kernelwright.evaluator.referee.correctness.op_trace import nonzero_terms, trace_call
-from kernelwright.evaluator.referee.correctness.tolerance import expect, limit, with_least_scales
+from kernelwright.evaluator.referee.correctness.tolerance import expect, with_least_scales
 from kernelwright.evaluator.referee.correctness.trial_cache import (
     Draw,
     Draws,

@@ -16,8 +16,9 @@ from kernelwright.evaluator.ipc.driver_requests import Begin
 from kernelwright.evaluator.ipc.model_init import apply_math
 from kernelwright.evaluator.ipc.referee_messages import InspectProblem
 from kernelwright.evaluator.referee.checks.device_peaks import measure_peaks
+from kernelwright.evaluator.referee.correctness.limits import limit
 from kernelwright.evaluator.referee.correctness.op_trace import trace_call
-from kernelwright.evaluator.referee.correctness.tolerance import expect, limit
+from kernelwright.evaluator.referee.correctness.tolerance import expect
 from kernelwright.evaluator.referee.correctness.trials import TrialPool
 from kernelwright.evaluator.referee.device_memory import shortage
 from kernelwright.evaluator.referee.problem_check import policy

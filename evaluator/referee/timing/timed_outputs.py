@@ -24,6 +24,7 @@ from kernelwright.evaluator.referee.correctness.discontinuities import (
     most_jumping,
 )
 from kernelwright.evaluator.referee.correctness.groups import as_real, bulk_rms, finite_or_zero, grouped, rms
+from kernelwright.evaluator.referee.correctness.limits import change_limit, dtype_limit
 from kernelwright.evaluator.referee.correctness.op_trace import ReductionTerms
 from kernelwright.evaluator.referee.correctness.policy import (
     BASELINE_ERROR,
@@ -37,7 +38,7 @@ from kernelwright.evaluator.referee.correctness.policy import (
     PRECISE_TYPES,
     SMALLEST_SCALE,
 )
-from kernelwright.evaluator.referee.correctness.tolerance import ExpectedLeaf, change_limit, dtype_limit
+from kernelwright.evaluator.referee.correctness.tolerance import ExpectedLeaf
 from kernelwright.evaluator.referee.correctness.trial_cache import Trial
 from kernelwright.evaluator.referee.reference.effects import AFTERWARDS
 from kernelwright.evaluator.referee.reference.input_structure import computable

@@ -11,7 +11,8 @@ import torch
 from kernelwright.evaluator.devices.policy import MEMORY_WAIT_S
 from kernelwright.evaluator.referee.correctness.comparison import compare
 from kernelwright.evaluator.referee.correctness.input_distributions import VARIANTS
-from kernelwright.evaluator.referee.correctness.tolerance import expect, limit
+from kernelwright.evaluator.referee.correctness.limits import limit
+from kernelwright.evaluator.referee.correctness.tolerance import expect
 from kernelwright.evaluator.referee.correctness.trials import TrialPool
 from kernelwright.evaluator.referee.reference.reference import Arguments
 from kernelwright.evaluator.referee.timing import policy

@@ -2,8 +2,9 @@
 
 import pytest
 
+from kernelwright.evaluator.referee.correctness.limits import limit
 from kernelwright.evaluator.referee.correctness.op_trace import trace_call
-from kernelwright.evaluator.referee.correctness.tolerance import expect, limit
+from kernelwright.evaluator.referee.correctness.tolerance import expect
 from kernelwright.evaluator.referee.problem_check.confirmation import confirmed
 from kernelwright.evaluator.referee.problem_check.sensitivity import Sensitivity
 from kernelwright.evaluator.referee.problem_check.trivial_answers import (

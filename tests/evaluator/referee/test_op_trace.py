@@ -3,9 +3,9 @@
 import pytest
 import torch
 
+from kernelwright.evaluator.referee.correctness.limits import limit
 from kernelwright.evaluator.referee.correctness.op_trace import nonzero_terms, trace_call
 from kernelwright.evaluator.referee.correctness.policy import EXACT_LIMIT
-from kernelwright.evaluator.referee.correctness.tolerance import limit
 from tests.evaluator.referee.references import reference_of
 
 SOURCE = """

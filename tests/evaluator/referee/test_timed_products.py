@@ -11,8 +11,8 @@ import torch
 from kernelwright.evaluator.ipc.tensor_layout import place, stacked
 from kernelwright.evaluator.referee.correctness.comparison import BaselineOutput, compare_with_baseline
 from kernelwright.evaluator.referee.correctness.discontinuities import FlippedElements
+from kernelwright.evaluator.referee.correctness.limits import limit
 from kernelwright.evaluator.referee.correctness.op_trace import trace_call
-from kernelwright.evaluator.referee.correctness.tolerance import limit
 from kernelwright.evaluator.referee.timing.timed_inputs import ComparedCall, InputRecipe, TimedInputs
 from kernelwright.evaluator.referee.timing.timed_outputs import TimedOutputs
 from tests.evaluator.referee.references import pool_of, reference_of

@@ -9,7 +9,6 @@ import pytest
 import torch
 
 from kernelwright.evaluator.referee.correctness.comparison import compare
-from kernelwright.evaluator.referee.correctness.discontinuities import OutputWatch, jumping_together
 from kernelwright.evaluator.referee.correctness.groups import bulk_rms
 from kernelwright.evaluator.referee.correctness.op_trace import trace_call
 from kernelwright.evaluator.referee.correctness.policy import MOST_USUAL_EPS, OTHER_LIMIT, REDUCED_LIMIT
@@ -373,21 +372,3 @@ def test_a_row_that_hangs_on_a_rounding_to_half_precision_may_go_either_way() ->
             trial, _choose(x, keys.view(torch.int16).bitwise_and(-8).view(keys.dtype), values)
         )
         assert not _accepts(trial, _choose(x, keys, values * 1.25))
-
-
-def test_the_largest_jump_of_several_searches_counts():
-    exact = torch.zeros(64, 256, dtype=torch.float64)
-
-    def perturbed(roundoff: float, draw: int) -> list[torch.Tensor]:
-        """Cross a threshold that two elements depend on in odd draws, nine in even ones."""
-        moved = exact.clone()
-        if roundoff > 2.0**-12:
-            moved[3, : 2 if draw % 2 else 9] = 1.0
-        return [moved]
-
-    def found(flips: dict[int, int]) -> list[int]:
-        watched = [OutputWatch(exact, torch.full((64,), 1e-8), torch.float32, 128.0)]
-        return jumping_together(watched, perturbed, decides=True, flips=flips)
-
-    assert found({}) == [9]
-    assert found({0: 5}) == [5], "known from other inputs, not searched for again"
