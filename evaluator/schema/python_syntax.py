@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import io
 import threading
+import tokenize
 from typing import Final
 
 from kernelwright.evaluator.schema.policy import PARSE_TRIES
@@ -12,6 +14,9 @@ from kernelwright.evaluator.schema.policy import PARSE_TRIES
 _LOCK: Final = threading.Lock()
 """CPython up to 3.12 counts the depth of a tree in one place for all threads: two that parse at once raise
 `SystemError: AST constructor recursion depth mismatch` (python/cpython#106905)."""
+
+
+_ENCODINGS: Final = ("utf-8", "utf-8-sig", "ascii")
 
 
 def tree_of(source: str) -> ast.Module:
@@ -23,7 +28,13 @@ def tree_of(source: str) -> ast.Module:
 
 
 def parse_python(source: str) -> ast.Module:
-    """Parse a module; raises SyntaxError, ValueError, RecursionError or MemoryError as `ast.parse` does."""
+    """Parse a module; raises SyntaxError, ValueError, RecursionError or MemoryError as `ast.parse` does.
+
+    A declared encoding other than UTF-8 is a SyntaxError: Python would run another text than readers see.
+    """
+    encoding, _ = tokenize.detect_encoding(io.BytesIO(source.encode("utf-8")).readline)
+    if encoding not in _ENCODINGS:
+        raise SyntaxError(f"the file declares the encoding {encoding}; leave that out, or declare utf-8")
     with _LOCK:
         for _ in range(PARSE_TRIES - 1):
             with contextlib.suppress(SystemError):

@@ -36,3 +36,17 @@ def test_whoever_parses_without_a_turn_disturbs_once(monkeypatch) -> None:
     monkeypatch.setattr(ast, "parse", disturbed)
     assert ast.dump(parse_python("x = 1")) == ast.dump(genuine("x = 1"))
     assert len(calls) == 3
+
+
+@pytest.mark.parametrize(
+    "line", ["# coding: raw_unicode_escape", "# -*- coding: utf-7 -*-", "\f#vim:fileencoding=latin-1"]
+)
+@pytest.mark.parametrize("before", ["", "#!/usr/bin/env python\n"])
+def test_python_would_decode_another_text_than_readers_see(line: str, before: str) -> None:
+    with pytest.raises(SyntaxError, match="declares the encoding"):
+        parse_python(f"{before}{line}\nx = 0  # \\u000ax = 1\n")
+
+
+def test_utf_8_may_be_declared_and_a_later_comment_declares_nothing() -> None:
+    parse_python("# -*- coding: utf-8 -*-\nx = 1\n")
+    parse_python("x = 1\ny = 2\n# coding: utf-7\n")
