@@ -1,9 +1,10 @@
 """The system-call filter: a deny-list compiled to classic BPF.
 
 It denies calls that reach around namespaces (other processes' memory, mounts, new namespaces, kernel keys,
-kernel code, clocks) and those with the worst record (io_uring, AIO, userfaultfd, bpf, perf). Everything else
-is allowed: compilers, CUDA and sanitizers use more calls than an allow-list could name. Written by hand:
-pyseccomp only wraps a libseccomp that many machines lack, and would still need these tables.
+kernel code, clocks), those with the worst record (io_uring, AIO, userfaultfd, bpf, perf), and but for tools
+internet sockets, for which the kernel works on while their process is frozen. Everything else is allowed:
+compilers, CUDA and sanitizers use more calls than an allow-list could name. Written by hand: pyseccomp only
+wraps a libseccomp that many machines lack, and would still need these tables.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ STREAM_TYPES = (1, 5)
 
 
 class Sockets(Enum):
-    ISOLATED = "in an empty network namespace: UNIX and internet"
-    UNIX = "no network namespace, but devices that need UNIX sockets"
+    INTERNET = "UNIX and internet: in an empty network namespace, for tools that talk to their target"
+    UNIX = "UNIX: in an empty network namespace, or with devices that need them"
     PAIRS = "connected pairs only"
 
 
@@ -148,7 +149,7 @@ def _allow_values(values: tuple[int, ...]) -> list[bytes]:
 
 
 def _sockets(sockets: Sockets) -> list[bytes]:
-    families = {Sockets.ISOLATED: (AF_UNIX, AF_INET, AF_INET6), Sockets.UNIX: (AF_UNIX,), Sockets.PAIRS: ()}[
+    families = {Sockets.INTERNET: (AF_UNIX, AF_INET, AF_INET6), Sockets.UNIX: (AF_UNIX,), Sockets.PAIRS: ()}[
         sockets
     ]
     return [_op(LOAD, 16), *_allow_values(families)]

@@ -75,10 +75,11 @@ def _filter(policy: SandboxPolicy, features: SandboxFeatures) -> Mapping[str, ob
     machine = seccomp.architecture()
     if machine is None or not has_filter(policy.tier):
         return {"seccomp": None}
-    if "net" in features.namespaces:
-        sockets = seccomp.Sockets.ISOLATED
+    is_isolated = "net" in features.namespaces
+    if is_isolated and policy.nested:
+        sockets = seccomp.Sockets.INTERNET
     else:
-        sockets = seccomp.Sockets.UNIX if policy.devices else seccomp.Sockets.PAIRS
+        sockets = seccomp.Sockets.UNIX if is_isolated or policy.devices else seccomp.Sockets.PAIRS
     program = seccomp.program(machine, sockets=sockets, nested=policy.nested, timers=features.group.freezes)
     return {"seccomp": program, "seccomp_number": machine.load_filter}
 

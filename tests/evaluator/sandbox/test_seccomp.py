@@ -51,7 +51,7 @@ def machine(request: pytest.FixtureRequest) -> Architecture:
     return request.param
 
 
-def build(machine: Architecture, sockets: Sockets = Sockets.ISOLATED, *, nested: bool = False) -> bytes:
+def build(machine: Architecture, sockets: Sockets = Sockets.INTERNET, *, nested: bool = False) -> bytes:
     return seccomp.program(machine, sockets=sockets, nested=nested, timers=True)
 
 
@@ -80,7 +80,7 @@ def test_nested_allows_only_debugging(machine: Architecture) -> None:
 
 
 def test_signals_on_a_timer_are_refused_when_asked(machine: Architecture) -> None:
-    program = seccomp.program(machine, sockets=Sockets.ISOLATED, nested=False, timers=False)
+    program = seccomp.program(machine, sockets=Sockets.INTERNET, nested=False, timers=False)
     for row in TIMERS.values():
         assert answer(program, machine, row[machine.column] or -1) != ALLOWED
         assert answer(build(machine), machine, row[machine.column] or -1) == ALLOWED
@@ -102,7 +102,7 @@ def test_new_namespaces_are_refused_and_threads_are_not(machine: Architecture) -
 
 @pytest.mark.parametrize(
     ("sockets", "allowed"),
-    [(Sockets.ISOLATED, {1, 2, 10}), (Sockets.UNIX, {1}), (Sockets.PAIRS, set())],
+    [(Sockets.INTERNET, {1, 2, 10}), (Sockets.UNIX, {1}), (Sockets.PAIRS, set())],
 )
 def test_socket_families(machine: Architecture, sockets: Sockets, allowed: set[int]) -> None:
     program = build(machine, sockets)
