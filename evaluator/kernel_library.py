@@ -159,9 +159,10 @@ def _load(module_name: str, path: Path, source: str) -> type[Any]:  # Any: see a
         if spec is None:
             raise ConfigError(f"{path} is not Python")
         module = importlib.util.module_from_spec(spec)
-        # The bytes that were hashed: a file may change, and a loader prefers a compiled one in `__pycache__`.
+        # The text that was hashed: a file may change or declare an encoding, and a loader prefers a compiled
+        # one in `__pycache__`.
         # Triton, which reads the source of its functions, gets it from here too.
-        code = compile(source.encode("utf-8", "surrogatepass"), path, "exec")
+        code = compile(source, path, "exec")
         linecache.cache[str(path)] = len(source), None, source.splitlines(keepends=True), str(path)
         # Before it runs: what compiles kernels from Python source looks the module up by its name.
         sys.modules[module_name] = module

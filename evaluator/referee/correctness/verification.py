@@ -12,6 +12,7 @@ from kernelwright.evaluator.devices.guarded_block import Edge
 from kernelwright.evaluator.ipc.contestant_messages import Stain
 from kernelwright.evaluator.referee.correctness import policy
 from kernelwright.evaluator.referee.correctness.comparison import Comparison, Outputs, compare, compare_change
+from kernelwright.evaluator.referee.correctness.groups import as_real
 from kernelwright.evaluator.referee.correctness.guarded_calls import EDGES, TENSORS, GuardedCalls
 from kernelwright.evaluator.referee.correctness.input_distributions import (
     AS_GIVEN,
@@ -19,6 +20,7 @@ from kernelwright.evaluator.referee.correctness.input_distributions import (
     VARIANTS,
     VARIED,
 )
+from kernelwright.evaluator.referee.correctness.limits import dtype_limit
 from kernelwright.evaluator.referee.correctness.op_trace import OpTrace
 from kernelwright.evaluator.referee.correctness.tolerance import Expected, expect
 from kernelwright.evaluator.referee.correctness.trial_cache import Draw, Trial
@@ -66,6 +68,8 @@ class Verifier:
         self._secret = secret
         self._call_s = call_s
         self._trials, self._error_ratio = 0, 0.0
+        self._limit = min(trial.limit for trial in pool.draws[0].trials)
+        """The least of the trials and types compared, as a multiple of the error scale."""
         self._names: list[str] = []
         """Trials whose outputs were right."""
         self._weights = self._parameters = "none"
@@ -167,7 +171,7 @@ class Verifier:
             weights=self._weights,
             parameters=self._parameters,
             error_ratio=self._error_ratio if self._trials else None,
-            limit_ratio=min(trial.limit for trial in self._pool.draws[0].trials),
+            limit_ratio=self._limit,
             bitwise_repeatable=self._repeatable,
             guarded=self._guarded_tensors,
             gradients=backward.names if backward is not None else (),
@@ -258,6 +262,9 @@ class Verifier:
         if comparison.mismatch is None:
             self._names.append(trial.name)
             self._error_ratio = max(self._error_ratio, comparison.error_ratio)
+            types = (as_real(leaf).dtype for leaf in self._outputs)
+            limits = (dtype_limit(trial.limit, each) for each in types if each.is_floating_point)
+            self._limit = min(self._limit, trial.limit, *limits)
         return comparison
 
     def _repeat(self, trial: Trial) -> None:

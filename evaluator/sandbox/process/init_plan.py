@@ -86,7 +86,8 @@ def _filter(policy: SandboxPolicy, features: SandboxFeatures) -> Mapping[str, ob
 
 def _rlimits(policy: SandboxPolicy, features: SandboxFeatures) -> list[tuple[int, int, int]]:
     """Resource limits; address space is never limited, because CUDA reserves far more than it uses."""
-    limits = {resource.RLIMIT_CORE: 0, resource.RLIMIT_FSIZE: policy.file_bytes}
+    # One byte, because none would not keep a core from a pipe: a host's helper would write all of it to disk.
+    limits = {resource.RLIMIT_CORE: 1, resource.RLIMIT_FSIZE: policy.file_bytes}
     limits[resource.RLIMIT_NOFILE] = OPEN_FILES
     if not features.group.bounds_memory and not policy.devices and not policy.nested:
         limits[resource.RLIMIT_DATA] = policy.memory_bytes

@@ -47,7 +47,7 @@ def test_no_candidate_runs_while_the_device_is_given_away_to_who_times(
     monkeypatch.setitem(policy.RECHECK_IN_SECOND_PROCESS, "cpu", True)
     referee, contestants = opened(PROBLEM, counters=False), _ByRole()
     assert referee.evaluate(RIGHT, contestants).status is Status.PASSED
-    assert contestants.made == 2
+    assert contestants.made >= 2, "it was verified in one process and timed in another"
     assert _running_while_given_away(referee.driver.asked) == []
 
 
