@@ -88,11 +88,11 @@ class OpenProblem:
 
     @property
     def can_measure_beside_candidate(self) -> bool:
-        """False while baselines, which count for all candidates, are to be measured.
+        """False while baselines, which count for all candidates, are to be measured on a GPU.
 
-        Freezing a candidate does not stop what it has queued on a GPU, nor what kernels do for its sockets.
+        Freezing a candidate does not stop what it has queued there.
         """
-        return self.timer.baselines.known
+        return self.timer.baselines.known or not self.on_gpu
 
     @contextmanager
     def device_alone(self, worker: WorkerProcess) -> Iterator[None]:
