@@ -196,8 +196,8 @@ def _compared(leaf: ExpectedLeaf, got: torch.Tensor, limit: float) -> tuple[floa
         wrong = (got != exact) & (got != leaf.own)
         if leaf.unsettled is not None and exact.numel():
             # Torch compares few of the unsigned types.
-            (least, most), values = exact.double().aminmax(), got.double()
-            wrong &= ~(leaf.unsettled & (values >= least) & (values <= most))
+            (smallest, largest), values = exact.double().aminmax(), got.double()
+            wrong &= ~(leaf.unsettled & (values >= smallest) & (values <= largest))
         return float("inf") if bool(wrong.any()) else 0.0, wrong
     if leaf.jumps is not None:
         exact = _nearest(exact, leaf.jumps, got)
