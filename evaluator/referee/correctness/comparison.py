@@ -116,8 +116,8 @@ def compare(
             expected = expected.settled()
             leaf = expected.leaves[index]
             ratio, wrong = _compared(leaf, got, limit)
-        if 0 < int(wrong.count_nonzero()) <= most_jumping(wrong.numel()):
-            expected = expected.looked_again()
+        if expected.decide_again and 0 < int(wrong.count_nonzero()) <= most_jumping(wrong.numel()):
+            expected = expected.decided_again()
             leaf = expected.leaves[index]
             ratio, wrong = _compared(leaf, got, limit)
         worst = max(worst, ratio)

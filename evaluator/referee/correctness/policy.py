@@ -133,6 +133,7 @@ LATE_TIE_DRAWS: Final = 12
 """Perturbed evaluations more, by `LATE_TIE_ROUNDOFF`, once a candidate is wrong in few places: the first ones
 met 14 of 17 decisions that honest kernels took the other way."""
 LATE_TIE_ROUNDOFF: Final = 2.0**-20
+"""Perturbation of these: twice `TIE_ROUNDOFF`."""
 TINY_TIE_ROUNDOFF: Final = 2.0**-9
 """The same for whole numbers of tiny inputs, as much as of the problem's own: other numbers are not tiny."""
 FAR_ROUNDOFF: Final = 2.0**-10

@@ -90,14 +90,14 @@ class Expected:
     """Elements of one group that jump together, by output."""
     are_ambiguous: bool = False
     """True where so many whole numbers of an output hang on rounding that none is excused."""
-    decisions: Callable[[], list[ExpectedLeaf]] | None = None
-    """Looks further for places where rounding decides; None where nothing does."""
+    decide_again: Callable[[list[ExpectedLeaf]], list[ExpectedLeaf]] | None = None
+    """Marks in outputs what further perturbations find of decisions; None where rounding decides nothing."""
 
-    def looked_again(self) -> Expected:
+    def decided_again(self) -> Expected:
         """Return the same with what further perturbations find of decisions that hang on rounding."""
-        if self.decisions is None:
+        if self.decide_again is None:
             return self
-        return replace(self, leaves=self.decisions(), decisions=None)
+        return replace(self, leaves=self.decide_again(self.leaves), decide_again=None)
 
     def settled(self) -> Expected:
         """Return the same with scales from many perturbations: one may by chance hardly move a group."""
@@ -180,24 +180,24 @@ def _with_decisions(
     untied_outputs = takewhile(bool, map(apart, range(policy.ROUNDED_TIE_DRAWS)))
     look_for_ties(watched, untied_outputs, are_certain=False)
     together = jumping_together(watched, call, decides=trace.decides, flips=trace.flips)
-    leaves = [
-        replace(leaf, unsettled=watch.unsettled(), jumps=watch.jumps(most))
-        for leaf, watch, most in zip(expected.leaves, watched, together, strict=True)
-    ]
     jumping = enumerate(zip(watched, together, strict=True)) if trace.decides else ()
 
-    @functools.cache
-    def decisions() -> list[ExpectedLeaf]:
-        look_again(watched, call)
+    look_once = functools.cache(functools.partial(look_again, watched, call))
+
+    def mark(leaves: list[ExpectedLeaf]) -> list[ExpectedLeaf]:
         return [
             replace(leaf, unsettled=watch.unsettled(), jumps=watch.jumps(max(most, watch.most)))
             for leaf, watch, most in zip(leaves, watched, together, strict=True)
         ]
 
+    def decide_again(leaves: list[ExpectedLeaf]) -> list[ExpectedLeaf]:
+        look_once()
+        return mark(leaves)
+
     return replace(
         expected,
-        leaves=leaves,
-        decisions=decisions,
+        leaves=mark(expected.leaves),
+        decide_again=decide_again,
         flips={index: most for index, (watch, most) in jumping if watch.can_jump and most},
         are_ambiguous=any(watch.is_ambiguous for watch in watched),
     )

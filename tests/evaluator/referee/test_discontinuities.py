@@ -10,7 +10,7 @@ from kernelwright.evaluator.referee.correctness.comparison import compare
 from kernelwright.evaluator.referee.correctness.discontinuities import OutputWatch, jumping_together
 from kernelwright.evaluator.referee.correctness.op_trace import trace_call
 from kernelwright.evaluator.referee.correctness.policy import OTHER_LIMIT, TIE_ROUNDOFF
-from kernelwright.evaluator.referee.correctness.tolerance import Expected, expect
+from kernelwright.evaluator.referee.correctness.tolerance import Expected, ExpectedLeaf, expect
 from tests.evaluator.referee.references import reference_of
 
 SIGN = """
@@ -51,7 +51,7 @@ def _accepts(expected: Expected, output: torch.Tensor) -> bool:
 def test_a_decision_that_the_first_draws_missed_is_found_once_a_candidate_differs():
     expected = _sums_near_zero(1.15)
     output = _decided_otherwise(expected, NEAR)
-    assert not _accepts(replace(expected, decisions=None), output), "the first draws found all"
+    assert not _accepts(replace(expected, decide_again=None), output), "the first draws found all"
     assert _accepts(expected, output)
 
 
@@ -62,10 +62,24 @@ def test_a_decision_that_no_rounding_explains_is_wrong():
 
 def test_what_differs_in_many_places_is_not_looked_at_again():
     expected = _sums_near_zero(1.15)
-    looked: list[bool] = []
-    counted = replace(expected, decisions=lambda: looked.append(True) or list(expected.leaves))
+    looked: list[list[ExpectedLeaf]] = []
+
+    def decide_again(leaves: list[ExpectedLeaf]) -> list[ExpectedLeaf]:
+        looked.append(leaves)
+        return leaves
+
+    counted = replace(expected, decide_again=decide_again)
     assert not _accepts(counted, _decided_otherwise(expected, 4096))
     assert not looked
+
+
+def test_scales_from_many_perturbations_outlast_a_second_look():
+    expected = _sums_near_zero(1.15)
+    larger = [replace(leaf, scale=leaf.scale * 3) for leaf in expected.leaves if leaf.scale is not None]
+    again = replace(expected, leaves=larger).decided_again()
+    assert torch.equal(again.leaves[0].scale, larger[0].scale)
+    assert again.leaves[0].jumps is not None
+    assert again.decide_again is None
 
 
 def test_the_largest_jump_of_several_searches_counts():

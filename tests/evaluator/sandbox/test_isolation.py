@@ -195,6 +195,22 @@ for family in (socket.AF_NETLINK, socket.AF_PACKET, socket.AF_VSOCK, socket.AF_A
     assert output.count("refused") == 6, output
 
 
+def test_only_tools_in_a_network_of_their_own_have_internet_sockets(inside: Inside) -> None:
+    code = """
+import socket
+try:
+    socket.socket(socket.AF_INET, socket.SOCK_STREAM).close()
+    print("created")
+except OSError:
+    print("refused")
+"""
+    running = inside.start(code)
+    assert running.wait(60)
+    assert running.output() == "refused\n"
+    _, output = inside.run(code, nested=True)
+    assert output == ("created\n" if "net" in running.features else "refused\n")
+
+
 def test_it_sees_only_its_own_processes(inside: Inside) -> None:
     code = "import os; print(sorted(int(name) for name in os.listdir('/proc') if name.isdigit()))"
     running = inside.start(code)
