@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -80,18 +80,22 @@ class Builder:
         self._slots = threading.BoundedSemaphore(self._workers)
         self._full_slots = threading.BoundedSemaphore(_full_jobs(self._workers))
         self._guard = threading.Lock()
+        self._tiers: HeaderTiers | None = None
 
-    @cached_property
+    @property
     def toolchain(self) -> Toolchain:
         """Compilers, headers and libraries of this machine; raises what `find_toolchain` raises."""
-        with self._guard:
-            return find_toolchain()
+        return self.tiers.toolchain
 
-    @cached_property
+    @property
     def tiers(self) -> HeaderTiers:
-        sandbox = BuildSandbox(launcher=self._launcher, tier=self._tier, toolchain=self.toolchain)
+        """The header tiers, which all threads share; raises what `find_toolchain` raises."""
         with self._guard:
-            return HeaderTiers(sandbox, self._cache)
+            if self._tiers is None:
+                toolchain = find_toolchain()
+                sandbox = BuildSandbox(launcher=self._launcher, tier=self._tier, toolchain=toolchain)
+                self._tiers = HeaderTiers(sandbox, self._cache)
+            return self._tiers
 
     def prepare(self) -> bool:
         """Make the lean headers (half a minute); False if they do not fit. Raises what `build` raises."""

@@ -56,6 +56,7 @@ class BuildSandbox:
     toolchain: Toolchain
     folders: tuple[Path, ...] = ()
     """Read-only folders the plans need beyond the toolchain's."""
+    niceness: int = policy.BUILD_NICENESS
 
     def with_folder(self, folder: Path) -> BuildSandbox:
         return replace(self, folders=(*self.folders, folder))
@@ -131,7 +132,7 @@ class BuildSandbox:
             },
             binds=(*python_binds(), *unseen_binds((*self.toolchain.folders(), *places))),
             cpu_s=timeout_s,
-            niceness=policy.BUILD_NICENESS,
+            niceness=self.niceness,
         )
 
 

@@ -30,6 +30,7 @@ from kernelwright.evaluator.building.lean_headers.lean_headers import (
     make_lean_headers,
 )
 from kernelwright.evaluator.building.sandboxed_build import BuildSandbox
+from kernelwright.evaluator.building.toolchain import Toolchain
 from kernelwright.evaluator.schema.record import sha256_text
 
 _log = logging.getLogger(__name__)
@@ -48,6 +49,10 @@ class HeaderTiers:
         self._unfit = False
         self._lean: LeanHeaders | None = None
         self._precompiled: PrecompiledHeaders | None = None
+
+    @property
+    def toolchain(self) -> Toolchain:
+        return self._sandbox.toolchain
 
     def full(self) -> HeaderSet:
         return full_headers(self._sandbox.toolchain)

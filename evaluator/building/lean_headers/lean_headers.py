@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import struct
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
@@ -29,7 +29,7 @@ from kernelwright.evaluator.building.lean_headers.aten_operators import (
     read_functions,
     read_methods,
 )
-from kernelwright.evaluator.building.policy import PREPARE_S
+from kernelwright.evaluator.building.policy import PREPARE_NICENESS, PREPARE_S
 from kernelwright.evaluator.building.sandboxed_build import BuildSandbox
 from kernelwright.evaluator.building.toolchain import Toolchain
 from kernelwright.evaluator.host import trace
@@ -128,6 +128,7 @@ def make_lean_headers(folder: Path, sandbox: BuildSandbox) -> None:
         MachineError: the sandbox failed.
     """
     toolchain, track = sandbox.toolchain, trace.new_track("lean headers")
+    sandbox = replace(sandbox, niceness=PREPARE_NICENESS)
     files, plan = _read_helper(toolchain)
     archive = folder / "helper.a"
     with trace.span(track, "compile helper"):

@@ -153,6 +153,22 @@ def test_identical_builds_in_flight_are_built_once(builder: Builder) -> None:
     assert sorted(outcome.build.cached for outcome in outcomes) == [False, *[True] * 5]
 
 
+def test_threads_that_build_first_share_one_set_of_headers(builder: Builder) -> None:
+    ready, found = threading.Barrier(8), []
+
+    def look() -> None:
+        ready.wait()
+        found.append(builder.tiers)
+
+    threads = [threading.Thread(target=look) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 8
+    assert all(each is found[0] for each in found)
+
+
 def test_hostile_text_is_an_answer(builder: Builder) -> None:
     for fields in (
         {"files": {"a": "", "a/b.cpp": ""}, "sources": ["a/b.cpp"]},

@@ -117,6 +117,7 @@ def test_a_copy_engine_writes_beside_what_waits() -> None:
     word = device.allocate_word()
     gate = GateWait(word.data, 1, queued=lambda: None)
     output = torch.zeros(1 << 20, device="cuda")
+    output[::2] += 0  # a kernel that is loaded now, because loading waits for the device
     device.synchronize()
     gate.shut(device)
     output[::2] += 1
