@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, Field, JsonValue
 
@@ -16,6 +17,9 @@ from kernelwright.agent.records.messages import Sampling
 from kernelwright.agent.setup.credentials import Address, JudgeAddress
 from kernelwright.agent.setup.usage_error import UsageError, unknown, validated
 from kernelwright.evaluator import EvaluationConfig, Record, plugins
+
+_WORD: Final = re.compile(r"[\w./~:@+-]+")
+"""A path, an address or a name that `--set` takes without quotes."""
 
 
 def registered(group: str) -> AfterValidator:
@@ -148,17 +152,31 @@ def read_settings(
 
 
 def parse_assignments(texts: Sequence[str]) -> dict[str, object]:
-    """The settings that `--set` gives, each a line of TOML; raises UsageError if one is not."""
+    """The settings that `--set` gives, each a line of TOML; raises UsageError if one is not.
+
+    A word such as a path needs no quotes.
+    """
     found: dict[str, object] = {}
     for text in texts:
         try:
-            found = merge(found, tomllib.loads(text))
+            found = merge(found, _assignment(text))
         except tomllib.TOMLDecodeError as error:
             raise UsageError(
                 f"--set {text!r} is not NAME = VALUE in TOML: {error}; examples: --set sampling.top_p=0.9, "
                 "--set 'licenses.MODEL = \"MIT\"'"
             ) from None
     return found
+
+
+def _assignment(text: str) -> dict[str, object]:
+    """Read one line of TOML; raises TOMLDecodeError."""
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        name, _, value = text.partition("=")
+        if not _WORD.fullmatch(value):
+            raise
+        return tomllib.loads(f'{name} = "{value}"')
 
 
 def parse_settings(text: str) -> RunSettings:

@@ -162,7 +162,7 @@ LIVE = ("square_matmul", "--base-url", "http://127.0.0.1:9/v1")
             "--provider: no provider 'telepathy'; known: mailbox, openai, ",
         ),
         ((*LIVE, "-m", "m", "--set", "batch_api=true"), "`kernelwright generate` asks in bulk"),
-        ((*LIVE, "-m", "m", "--set", "prices=a.toml"), "is not NAME = VALUE in TOML"),
+        ((*LIVE, "-m", "m", "--set", "prices=a toml"), "is not NAME = VALUE in TOML"),
         (("square_matmul", "--config", "nowhere.toml"), "cannot read settings"),
         (("--resume", "last"), "no run"),
         (("--resume", "20990101"), "no run"),

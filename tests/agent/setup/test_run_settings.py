@@ -88,6 +88,17 @@ def test_single_settings_merge_like_lines_of_one_file() -> None:
     assert given == {"sampling": {"top_p": 0.9, "stop": ["a"]}, "options": {"generations": 8}}
 
 
+@pytest.mark.parametrize("word", ["letters", "../a-b/c.d", "~/letters", "http://host:1/v1"])
+def test_a_word_needs_no_quotes(word: str) -> None:
+    assert parse_assignments([f"provider_options.folder={word}"]) == {"provider_options": {"folder": word}}
+
+
+@pytest.mark.parametrize("text", ["folder", "folder=", "folder=a b", "folder=[a", "a b=c"])
+def test_what_is_neither_toml_nor_a_word_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="is not NAME = VALUE in TOML"):
+        parse_assignments([text])
+
+
 @pytest.mark.parametrize(
     "given",
     [
