@@ -34,7 +34,7 @@ _ASSEMBLER: Final = re.compile(r"^(?:\{standard input\}|[^\s:]+\.s):\d+: Error: 
 _INCLUDED_FROM: Final = re.compile(r"^(?:In file included from|[ \t]+from) \S+", re.MULTILINE)
 _HEADER_NAMES: Final = re.compile(
     r"\b(?:torch|at|c10|caffe2|pybind11|py)\b\s*(?:::|[`'\".]|/)|kernelwright|\bKW_\w|pybind|\bTensor\b|\bScalar\b"
-    r"|\b(?:TORCH|AT|C10|THP)_\w+|\b(?:ATen|THC)\b"
+    r"|\b(?:TORCH|AT|C10|THP)_\w+|\b(?:ATen|THC|scalar_t)\b"
     r"|(?:not a member of|has no member|no member named).{0,300}\bstd\b|\bstd\b.{0,300}has no member"
     r"|namespace \"std\""
     r"|forget to '#include|in namespace 'std'|incomplete type.{0,300}\bstd::"
@@ -42,6 +42,12 @@ _HEADER_NAMES: Final = re.compile(
     r"|\bPy[A-Z]\w+|undefined reference"
 )
 """Names a lean build may lack although torch's full headers declare them."""
+_OWN_WORDS: Final = re.compile(
+    r"was not declared in this scope|identifier \"[^\"]+\" is undefined|use of undeclared identifier"
+    r"|error: (?:expected|stray|redefinition|redeclaration)\b|has already been declared"
+)
+"""Errors whose message names what is missing: the line of source quoted below it tells nothing more."""
+_QUOTED: Final = re.compile(r"^[ \t].*$", re.MULTILINE)
 _LEAN_FUNCTION: Final = re.compile(
     r"_ZNK?12kernelwright(?P<owner>6Tensor|7Library|6detail)?(?P<size>\d{1,3})(?P<rest>[A-Za-z_]\w*)"
 )
@@ -79,7 +85,10 @@ def is_error_suspect(log: str, header_dirs: Iterable[Path], full_dirs: Iterable[
     if any(_holds(folder, first.group()) for folder in full_dirs):
         return True
     end = errors[1].start() if len(errors) > 1 else len(log)
-    return bool(_HEADER_NAMES.search(_INCLUDED_FROM.sub("", log[first.start() : end])))
+    words = _INCLUDED_FROM.sub("", log[first.start() : end])
+    if _OWN_WORDS.search(first.group()):
+        words = _QUOTED.sub("", words)
+    return bool(_HEADER_NAMES.search(words))
 
 
 def _holds(folder: Path, error: str) -> bool:

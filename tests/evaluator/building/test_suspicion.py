@@ -51,6 +51,9 @@ HEADERS = (Path("/cache/toolbox/include"),)
     "log",
     [
         "main.cpp:3:5: error: 'undeclared' was not declared in this scope\n    3 | undeclared;",
+        "main.cpp:3:9: error: 'n' was not declared in this scope\n    3 | at::Tensor y = f({n});\n",
+        'cuda.cu(8): error: identifier "n" is undefined\n    auto y = torch::empty({n}, x.options());\n',
+        "main.cpp:3:9: error: expected ';' before 'y'\n    3 | at::Tensor x = torch::empty({n}) y",
         "main.cpp: In function 'int f()':\nmain.cpp:2:16: error: expected ';' before '}' token",
         'cuda.cu(12): error: identifier "blockIdy" is undefined',
         'cuda.cu(12): error: expected a ";"\n\n1 error detected in the compilation of "cuda.cu".',
@@ -81,6 +84,7 @@ def test_an_error_in_the_candidates_own_words_is_the_candidates(log: str) -> Non
         'cuda.cu(9): error: namespace "std" has no member "mutex"',
         'cuda.cu(9): error: identifier "cublasSgemm" is undefined',
         'cuda.cu(9): error: name followed by "::" must be a class or namespace name\n    at::native::f();',
+        "main.cpp:3:8: error: 'scalar_t' was not declared in this scope\n    3 | f<scalar_t>(x);",
         "main.cpp:3:8: error: 'AT_DISPATCH_V2' was not declared in this scope",
         "cc1plus: internal compiler error: Segmentation fault",
     ],
