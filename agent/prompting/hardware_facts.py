@@ -10,6 +10,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Final, Literal
 
+from kernelwright.agent.prompting import policy
 from kernelwright.evaluator import ConfigError, Math, Record, cpu_name, gpus
 
 TABLE: Final = "hardware.toml"
@@ -49,8 +50,14 @@ class Hardware(Record):
     """Parts of the names that drivers report; of several targets the longest match decides."""
 
     def peak_tflops(self, math: Math) -> float | None:
-        """Return the peak rate of a matmul under this precision policy."""
-        return self.peak.get(math.value)
+        """Return the peak rate of a matmul under this precision policy.
+
+        Three TF32 products of split operands are as exact as one in fp32.
+        """
+        rate = self.peak.get(math.value)
+        if math is Math.FP32 and rate is not None:
+            return max(rate, self.peak.get("tf32", 0.0) / policy.TF32_PRODUCTS)
+        return rate
 
     def resident_threads(self, registers: int) -> int | None:
         """Threads of a multiprocessor that so many registers a thread allow; None if it is not known."""

@@ -10,6 +10,8 @@ LONGEST_DIAGNOSTIC: Final = 400
 """Characters of a compiler message."""
 COMPILER_NOTES: Final = 2
 """Compiler notes shown with an error."""
+TF32_PRODUCTS: Final = 3
+"""TF32 products of split operands that are as exact as one product in fp32."""
 LAUNCH_BOUND_MS: Final = 0.02
 """Milliseconds below which launch overhead dominates a GPU kernel."""
 WRONG_ELEMENTS: Final = 6

@@ -10,6 +10,7 @@ import torch
 from pydantic import Field, ValidationError
 
 from kernelwright.evaluator.devices import Device
+from kernelwright.evaluator.ipc.model_init import apply_math
 from kernelwright.evaluator.referee.checks import policy
 from kernelwright.evaluator.referee.reference.latency import timed_ms
 from kernelwright.evaluator.referee.worker.driver_link import DriverLink
@@ -39,11 +40,11 @@ def measure_peaks(device: Device, driver: DriverLink, *, math: str, dtype: torch
     """
     kind = device.torch_device
     name = torch.cuda.get_device_name(kind) if kind.type == "cuda" else "cpu"
-    about = f"rates:2:{name}:{torch.__version__}:{math}:{dtype}"
+    about = f"rates:3:{name}:{torch.__version__}:{math}:{dtype}"
     known = _recall(driver, about)
     if known is not None and known.times >= policy.MEASUREMENTS:
         return known
-    copying, multiplying = _memory_rate(device), _product_rate(device, dtype)
+    copying, multiplying = _memory_rate(device), _exact_product_rate(device, math, dtype)
     found = DevicePeaks(
         bytes_per_ms=max(copying, known.bytes_per_ms) if known is not None else copying,
         flops_per_ms=max(multiplying, known.flops_per_ms) if known is not None else multiplying,
@@ -69,6 +70,18 @@ def _memory_rate(device: Device) -> float:
     target = torch.ones_like(source)
     moved = 2 * source.nbytes / _best_ms(device, lambda: target.copy_(source))
     return max(moved, source.nbytes / _best_ms(device, source.sum))
+
+
+def _exact_product_rate(device: Device, math: str, dtype: torch.dtype) -> float:
+    """The best rate at a policy's precision: three TF32 products are as exact as a float32 one."""
+    rate = _product_rate(device, dtype)
+    if math == "fp32" and dtype is torch.float32 and device.torch_device.type == "cuda":
+        apply_math("tf32")
+        try:
+            rate = max(rate, _product_rate(device, dtype) / policy.PRODUCTS_OF_SPLIT_OPERANDS)
+        finally:
+            apply_math(math)
+    return rate
 
 
 def _product_rate(device: Device, dtype: torch.dtype) -> float:

@@ -57,6 +57,8 @@ COUNTED_CALL_S: Final = 60.0
 """Seconds for the counted call: each launch is repeated until all counters are read."""
 
 # Roofline.
+PRODUCTS_OF_SPLIT_OPERANDS: Final = 3
+"""TF32 products that are as exact as one of float32: of high parts, and of each with the other's low part."""
 COPY_BYTES: Final = {"cpu": 256 << 20, "cuda": 1 << 30}
 """Bytes copied to measure bandwidth: far more than any cache holds."""
 MATRIX_SIZE: Final = {"cpu": 1024, "cuda": 4096}
