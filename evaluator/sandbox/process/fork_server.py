@@ -60,11 +60,11 @@ def serve(server: socket.socket) -> tuple[int, int, list[int]]:
 def enter(flags: int, count: int, free: int, *, server: int, files: list[int]) -> tuple[int, int, list[int]]:
     """Enter a sandbox and fork the program there; only that process returns, as in `serve`.
 
-    The first `count` files are a process and its namespaces, which have these `flags`. Descriptors from
-    `free` on are in nobody's way: the program's own get smaller numbers.
+    The first `count` files are a process, its namespaces, which have these `flags`, and its root. Descriptors
+    from `free` on are in nobody's way: the program's own get smaller numbers.
     """
     moved = [fcntl.fcntl(file, fcntl.F_DUPFD, free) for file in files]
-    namespaces, (control, output, *passed) = moved[:count], moved[count:]
+    (*namespaces, root), (control, output, *passed) = moved[:count], moved[count:]
     INIT.close_all(set(files))
     program = -1
     try:
@@ -72,8 +72,8 @@ def enter(flags: int, count: int, free: int, *, server: int, files: list[int]) -
         if os.getppid() != server:
             os._exit(1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        join(flags, *namespaces)
-        INIT.close_all(set(namespaces))
+        join(flags, *namespaces, root=root)
+        INIT.close_all({*namespaces, root})
         program = os.fork()
     except OSError as error:
         INIT.fail(control, str(error))
@@ -84,12 +84,13 @@ def enter(flags: int, count: int, free: int, *, server: int, files: list[int]) -
     os._exit(0)
 
 
-def join(flags: int, process: int, *namespaces: int) -> None:
-    """Enter a process's namespaces: all at once, as their owners may differ, or else one by one."""
-    if LIBC.setns(process, flags) == 0:
-        return
-    for namespace in namespaces:
-        INIT.check(LIBC.setns(namespace, 0), "setns")
+def join(flags: int, process: int, *namespaces: int, root: int) -> None:
+    """Enter a process's namespaces: all at once, as owners may differ, or one by one; then its root."""
+    if LIBC.setns(process, flags) != 0:
+        for namespace in namespaces:
+            INIT.check(LIBC.setns(namespace, 0), "setns")
+    os.fchdir(root)
+    os.chroot(".")
 
 
 def become(control: int, output: int, passed: list[int]) -> tuple[str, list[str]]:

@@ -33,7 +33,11 @@ LATE: Final = frozenset({"CUDA_VISIBLE_DEVICES"})
 
 
 class OpenNamespaces:
-    """Namespaces of a process that are not this process's own."""
+    """Namespaces of a process that are not this process's own, and its root.
+
+    Who enters a mount namespace finds itself at that namespace's root, which is the process's only where
+    nothing above it had changed its root before.
+    """
 
     def __init__(self, pid: int) -> None:
         """Open them, after the process itself; raises MachineError where that is gone or closed to us."""
@@ -45,6 +49,7 @@ class OpenNamespaces:
                 if os.readlink(theirs) != os.readlink(ours):  # noqa: PTH115
                     self.files.append(os.open(theirs, os.O_RDONLY | os.O_CLOEXEC))
                     self.flags |= flag
+            self.files.append(os.open(f"/proc/{pid}/root", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC))
         except OSError as error:
             self.close()
             raise MachineError(f"cannot enter a sandbox: {error}") from error

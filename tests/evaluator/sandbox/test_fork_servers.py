@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -207,3 +208,46 @@ def test_many_start_at_once(launcher: Launcher, policy: SandboxPolicy) -> None:
         found = pool.map(lambda number: _output(_start(launcher, policy, f"print({number})")), range(12))
     assert list(found) == [str(number) for number in range(12)]
     assert len(_servers()) == 1
+
+
+UNDER_ANOTHER_ROOT = """
+import sys
+from kernelwright.evaluator import SandboxTier
+from kernelwright.evaluator.sandbox import Launcher, SandboxPolicy
+policy = SandboxPolicy(
+    tier=SandboxTier.BUBBLEWRAP,
+    memory_bytes=1 << 28,
+    processes=24,
+    file_bytes=1 << 26,
+    scratch_bytes=1 << 25,
+    environment={},
+)
+code = "import os, sys; print([os.path.exists(path) for path in (sys.argv[1], os.__file__)])"
+argv = (sys.executable, "-I", "-S", "-c", code, sys.argv[1])
+with Launcher() as launcher:
+    for preload in ((), ("fractions",)):
+        running = launcher.start(argv, policy, preload=preload)
+        running.wait(60)
+        running.kill()
+        print(running.output(), end="")
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can change its root")
+def test_a_program_forked_under_another_root_stays_in_its_sandbox(tmp_path: Path) -> None:
+    if not probe().tiers[SandboxTier.BUBBLEWRAP].works:
+        pytest.skip("needs bubblewrap")
+    secret, root = tmp_path / "secret", tmp_path / "root"
+    secret.touch()
+    root.mkdir()
+    here = f"mount --rbind / '{root}' && exec chroot '{root}' \"$@\""
+    done = subprocess.run(
+        ["unshare", "--mount", "sh", "-c", here, "sh", sys.executable, "-c", UNDER_ANOTHER_ROOT, secret],
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3] / ".ci" / "src")},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    executed, forked = done.stdout.splitlines() or (done.stderr, "")
+    assert executed == forked == "[False, True]"
