@@ -30,8 +30,15 @@ from kernelwright.evaluator.host.hardware import GpuStates, gpus, resolve_device
 from kernelwright.evaluator.sandbox import Launcher, strongest
 from kernelwright.evaluator.schema.candidate import Candidate
 from kernelwright.evaluator.schema.config import EvaluationConfig, SandboxTier
-from kernelwright.evaluator.schema.evaluation import Evaluation, Finding, Sanitization, Stage, Status
-from kernelwright.evaluator.schema.policy import SCORING_RULES
+from kernelwright.evaluator.schema.evaluation import (
+    Build,
+    Evaluation,
+    Finding,
+    Sanitization,
+    Stage,
+    Status,
+)
+from kernelwright.evaluator.schema.policy import DETAIL_CHARACTERS, SCORING_RULES
 from kernelwright.evaluator.schema.problem import Problem
 from kernelwright.evaluator.schema.problem_report import ProblemReport
 from kernelwright.evaluator.schema.problem_signature import ProblemSignature
@@ -98,10 +105,12 @@ class Evaluator:
             stages.enter(stage)
 
         job = EvaluationJob(on_stage=announce, stop=stop, others_evicted=others_evicted)
-        job.ahead = BuildsAhead(resources.builder, task.candidate.source, task.config, device)
+        job.ahead = BuildsAhead.of(resources.builder, task.candidate.source, task.config, device)
         if self._referees.knows(task.referee_key(device)):  # none is to wait for a compiler
             stages.enter(Stage.BUILD)
             job.ahead.wait(lambda: stop.is_set, CANCEL_CHECK_S)
+            if (failed := job.ahead.fatal(task.candidate.source)) is not None:
+                return task.unbuilt(failed)
             stages.enter(Stage.OPEN)
         with self._referee(task, device, job) as referee:
             answer = referee.evaluate(task.candidate, job)
@@ -341,6 +350,16 @@ class _Task:
     def rejected(self, fatal: Finding) -> Evaluation:
         where = f" (line {fatal.line})" if fatal.line else ""
         return self.evaluation(status=Status.REJECTED, stage=Stage.SCREEN, detail=fatal.message + where)
+
+    def unbuilt(self, failed: Build) -> Evaluation:
+        """The evaluation of a candidate whose module would end at a build that failed."""
+        detail = f"RuntimeError: Error building extension '{failed.name}': {failed.log}"
+        return self.evaluation(
+            status=Status.COMPILE_ERROR,
+            stage=Stage.LOAD,
+            detail=detail[:DETAIL_CHARACTERS],
+            builds=(failed,),
+        )
 
 
 def _checked_task(problem: Problem, candidate: Candidate, config: EvaluationConfig | None) -> _Task:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -12,7 +12,7 @@ from kernelwright.evaluator.building.build_cache import BuildCache, PackedBuild
 from kernelwright.evaluator.building.build_request import BuildRequest
 from kernelwright.evaluator.building.builder import Builder
 from kernelwright.evaluator.building.policy import MAX_PACKED_BYTES
-from kernelwright.evaluator.building.predicted_builds import predicted_builds
+from kernelwright.evaluator.building.predicted_builds import predicted_builds, unavoidable_build
 from kernelwright.evaluator.host.hardware import gpu_of
 from kernelwright.evaluator.sandbox import Launcher, strongest
 from kernelwright.evaluator.schema.config import EvaluationConfig
@@ -32,22 +32,40 @@ class BuildsAhead:
     its cores are not free for them.
     """
 
-    def __init__(self, builder: Builder, source: str, config: EvaluationConfig, device: str) -> None:
-        self._builder, self._gpu, self._timeout_s = builder, gpu_of(device), config.limits.build_s
-        if _TORCH_BUILDER in source:
-            builder.prepare_ahead()
+    def __init__(
+        self,
+        builder: Builder,
+        requests: Sequence[BuildRequest],
+        *,
+        architecture: str | None,
+        timeout_s: float,
+    ) -> None:
+        """Begin builds for an architecture, None for a CPU."""
+        self._builder, self._architecture, self._timeout_s = builder, architecture, timeout_s
         self._built: dict[str, Build] = {}
         self._threads = [
-            threading.Thread(target=self._build, args=(request,), name="build-ahead", daemon=True)
-            for request in (predicted_builds(source) if self._gpu is not None else ())
+            threading.Thread(target=self._build_quietly, args=(request,), name="build-ahead", daemon=True)
+            for request in requests
         ]
         for thread in self._threads:
             thread.start()
 
-    def _build(self, request: BuildRequest) -> None:
-        architecture = self._gpu.architecture if self._gpu is not None else None
+    @classmethod
+    def of(cls, builder: Builder, source: str, config: EvaluationConfig, device: str) -> BuildsAhead:
+        """Begin the builds that a candidate's text announces, if it is for a GPU."""
+        if _TORCH_BUILDER in source:
+            builder.prepare_ahead()
+        gpu = gpu_of(device)
+        requests = predicted_builds(source) if gpu is not None else []
+        architecture = gpu.architecture if gpu is not None else None
+        return cls(builder, requests, architecture=architecture, timeout_s=config.limits.build_s)
+
+    def _build(self, request: BuildRequest) -> Build:
+        return self._builder.build(request, architecture=self._architecture, timeout_s=self._timeout_s).build
+
+    def _build_quietly(self, request: BuildRequest) -> None:
         with suppress(MachineError):
-            done = self._builder.build(request, architecture=architecture, timeout_s=self._timeout_s).build
+            done = self._build(request)
             self._built[done.key] = done
 
     def wait(self, is_stopped: Callable[[], bool], look_s: float) -> None:
@@ -55,6 +73,20 @@ class BuildsAhead:
         for thread in self._threads:
             while thread.is_alive() and not is_stopped():
                 thread.join(look_s)
+
+    def fatal(self, source: str) -> Build | None:
+        """Return the failed build without which a candidate's module does not load; None without one.
+
+        For use after `wait`. A failure that need not repeat itself is built again, as it is when a candidate
+        asks. Raises what `Builder.build` raises.
+        """
+        if all(build.ok for build in self._built.values()):
+            return None
+        request = unavoidable_build(source)
+        if request is None:
+            return None
+        build = self._build(request)
+        return None if build.ok or build.timed_out else self.as_built(build)
 
     def as_built(self, build: Build) -> Build:
         """Return the record of a build with the time it took here, the first time it is asked for."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import sys
 from collections import Counter
 from dataclasses import dataclass
 from itertools import islice
@@ -18,6 +19,10 @@ from kernelwright.evaluator.building.build_request import BuildRequest, InvalidR
 from kernelwright.evaluator.schema.python_syntax import tree_of
 
 _BUILDER: Final = "load_inline"
+_HOME: Final = "torch.utils.cpp_extension"
+"""The module it is imported from."""
+_PACKAGES: Final = sys.stdlib_module_names | {"torch"}
+"""Packages that are surely here: importing them does not fail."""
 _PLACES: Final = ("name", "cpp_sources", "cuda_sources")
 """Its positional parameters whose order all versions of torch share."""
 _TEXTS: Final = ("cpp_sources", "cuda_sources", "extra_cflags", "extra_cuda_cflags", "extra_ldflags")
@@ -40,6 +45,53 @@ def predicted_builds(source: str) -> list[BuildRequest]:
         except (_Unpredictable, InvalidRequest, RecursionError, ValueError):  # text of a huge number
             continue
     return found
+
+
+def unavoidable_build(source: str) -> BuildRequest | None:
+    """Return the request of a `load_inline` call that the module surely comes to; None if nothing is sure.
+
+    Before that call stand imports of torch and the standard library, definitions, and names of literals only:
+    where its build fails, loading the module fails.
+    """
+    tree = tree_of(source)
+    literals, is_imported = _Literals.of(list(ast.walk(tree))), False
+    for statement in getattr(tree, "body", ()):
+        match statement:
+            case (
+                ast.Assign(value=ast.Call(func=ast.Name(id=name)) as call)
+                | ast.Expr(value=ast.Call(func=ast.Name(id=name)) as call)
+            ) if name == _BUILDER and is_imported:
+                try:
+                    return parse_request(_request(call, literals))
+                except (_Unpredictable, InvalidRequest, RecursionError, ValueError):
+                    return None
+            case ast.ImportFrom(module=module, names=names) if module == _HOME:
+                is_imported |= any(each.name == _BUILDER and each.asname is None for each in names)
+            case _ if not _passes(statement, literals):
+                return None
+    return None
+
+
+def _passes(statement: ast.stmt, literals: _Literals) -> bool:
+    """Return whether Python surely passes a statement and `load_inline` is the same after it."""
+    match statement:
+        case ast.Import(names=names):
+            return all(each.name.partition(".")[0] in _PACKAGES for each in names)
+        case ast.ImportFrom(module=str(module), level=0):
+            return module.partition(".")[0] in _PACKAGES
+        case ast.FunctionDef(name=name, decorator_list=[], args=arguments):
+            return name != _BUILDER and not any(isinstance(node, ast.Call) for node in ast.walk(arguments))
+        case ast.ClassDef(name=name, decorator_list=[], keywords=[], body=body):
+            return name != _BUILDER and all(_passes(each, literals) for each in body)
+        case ast.Assign(targets=[ast.Name(id=name)], value=value):
+            try:
+                literals.value(value)
+            except (_Unpredictable, RecursionError):
+                return False
+            return name != _BUILDER
+        case ast.Expr(value=ast.Constant()) | ast.Pass():
+            return True
+    return False
 
 
 def _name(function: ast.expr) -> str:

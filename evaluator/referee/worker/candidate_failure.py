@@ -9,6 +9,7 @@ from typing import Any
 from kernelwright.evaluator.ipc.contestant_messages import Failed
 from kernelwright.evaluator.ipc.driver_requests import BuildFinished, Ended
 from kernelwright.evaluator.schema.evaluation import Status
+from kernelwright.evaluator.schema.policy import DETAIL_CHARACTERS
 
 _UNBUILT = "Error building extension"
 """Begins what torch, and our stand-in for its builder, raise where a build fails."""
@@ -67,7 +68,7 @@ def death_of(report: Ended) -> CandidateFailed:
 
 def failure_of(answer: Failed, builds: BuildTally) -> CandidateFailed:
     """The failure that an exception in a process means."""
-    text = answer.message[:4000]
+    text = answer.message[:DETAIL_CHARACTERS]
     status = _status_of(answer, text, builds)
     return CandidateFailed(
         status,

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from kernelwright.evaluator.building.build_cache import BuildCache, CacheEntry, PackedBuild
 from kernelwright.evaluator.building.builder import Builder
-from kernelwright.evaluator.building.builds_ahead import BuildsElsewhere, store_builds
+from kernelwright.evaluator.building.builds_ahead import BuildsAhead, BuildsElsewhere, store_builds
 from kernelwright.evaluator.building.predicted_builds import predicted_builds
 from kernelwright.evaluator.sandbox import Launcher, strongest
 from kernelwright.evaluator.schema.config import EvaluationConfig
@@ -70,3 +70,29 @@ def test_a_large_library_stays_where_it_is(tmp_path: Path) -> None:
     store = BuildCache(tmp_path / "builds")
     assert store.pack(packed.key, most_bytes=packed.entry.size) is not None
     assert store.pack(packed.key, most_bytes=packed.entry.size - 1) is None
+
+
+IMPORT = "from torch.utils.cpp_extension import load_inline\n"
+AVOIDABLE = "try:\n    one = 1\nfinally:\n    pass\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "is_fatal"),
+    [
+        pytest.param(IMPORT + CANDIDATE.format(source=WRONG), True, id="wrong"),
+        pytest.param(IMPORT + CANDIDATE.format(source=RIGHT), False, id="right"),
+        pytest.param(IMPORT + AVOIDABLE + CANDIDATE.format(source=WRONG), False, id="avoidable"),
+    ],
+)
+def test_only_a_failed_build_that_is_surely_asked_for_is_fatal(
+    tmp_path: Path, text: str, *, is_fatal: bool
+) -> None:
+    with Launcher() as launcher:
+        builder = Builder(cache=tmp_path, launcher=launcher, tier=strongest(None))
+        ahead = BuildsAhead(builder, predicted_builds(text), architecture=None, timeout_s=60)
+        ahead.wait(lambda: False, 0.1)
+        failed = ahead.fatal(text)
+    assert (failed is not None) is is_fatal
+    if failed is not None:
+        assert not failed.cached
+        assert "undeclared" in failed.log

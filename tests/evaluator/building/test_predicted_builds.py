@@ -10,7 +10,7 @@ import pytest
 from kernelwright.agent.extraction.extract import extract
 from kernelwright.evaluator.building import policy
 from kernelwright.evaluator.building.build_request import BuildRequest, parse_request
-from kernelwright.evaluator.building.predicted_builds import predicted_builds
+from kernelwright.evaluator.building.predicted_builds import predicted_builds, unavoidable_build
 from kernelwright.evaluator.contestant import load_inline_shim
 from kernelwright.evaluator.ipc.contestant_messages import Built
 
@@ -54,6 +54,56 @@ def test_most_builds_of_real_candidates_are_predicted_to_the_letter(monkeypatch)
     missed = [source for source, request in asked if request not in predicted_builds(source)]
     assert len(asked) > 50
     assert len(missed) <= len(asked) // 20, missed[0]
+
+
+def test_the_first_build_of_most_real_candidates_is_unavoidable(monkeypatch):
+    sure = [(source, request) for source in _sources() if (request := unavoidable_build(source))]
+    assert len(sure) > 50
+    wrong = [source for source, request in sure if _asked(source, monkeypatch) != request]
+    assert wrong == []
+
+
+IMPORT = "from torch.utils.cpp_extension import load_inline\n"
+CALL = "module = load_inline('a', 'b')"
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "import os, torch.nn as nn\nfrom math import sqrt",
+        "'A doc.'\nNAME = 'a' + 'b'\nclass A(nn.Module):\n    x = 1\n    def f(self, y=2): return g()",
+        "def helper():\n    load_inline('b', 'c')",
+    ],
+)
+def test_a_build_after_imports_and_definitions_is_unavoidable(before):
+    assert unavoidable_build(f"{before}\n{IMPORT}{CALL}").name == "a"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        CALL,
+        f"{IMPORT}load_inline = 1\n{CALL}",
+        f"{IMPORT}def load_inline(*a): return 1\n{CALL}",
+        f"{IMPORT}from mine import load_inline\n{CALL}",
+        f"from torch.utils.cpp_extension import load_inline as other\n{CALL}",
+        f"{IMPORT}try:\n    {CALL}\nexcept RuntimeError:\n    module = None",
+        f"{IMPORT}if True:\n    {CALL}",
+        f"{IMPORT}def build():\n    return load_inline('a', 'b')\nmodule = build()",
+        f"{IMPORT}class A:\n    {CALL}",
+        f"{IMPORT}print('before')\n{CALL}",
+        f"{IMPORT}@wrap\ndef f(): pass\n{CALL}",
+        f"{IMPORT}def f(x=g()): pass\n{CALL}",
+        f"{IMPORT}import numpy\n{CALL}",
+        f"{IMPORT}from . import other\n{CALL}",
+        f"{IMPORT}raise SystemExit\n{CALL}",
+        f"{IMPORT}module = load_inline('a', source())",
+        f"{IMPORT}x, y = load_inline('a', 'b'), 1",
+        "not python",
+    ],
+)
+def test_a_build_that_may_not_be_asked_for_is_avoidable(source):
+    assert unavoidable_build(source) is None
 
 
 @pytest.mark.parametrize(
