@@ -128,7 +128,8 @@ def make_lean_headers(folder: Path, sandbox: BuildSandbox) -> None:
         MachineError: the sandbox failed.
     """
     toolchain, track = sandbox.toolchain, trace.new_track("lean headers")
-    sandbox = replace(sandbox, niceness=PREPARE_NICENESS)
+    if _serves_gpus(toolchain):
+        sandbox = replace(sandbox, niceness=PREPARE_NICENESS)
     files, plan = _read_helper(toolchain)
     archive = folder / "helper.a"
     with trace.span(track, "compile helper"):
@@ -187,7 +188,7 @@ def _plan_helper(toolchain: Toolchain, files: dict[str, str]) -> BuildPlan:
     torch, cuda = toolchain.torch, toolchain.cuda
     units = ["functions", "indexing", "methods", "library", "tensor", "python"]
     folders = [*torch.include_dirs, toolchain.python_include]
-    if cuda and torch.has_library("c10_cuda"):
+    if cuda and _serves_gpus(toolchain):
         units.insert(0, "cuda")
         folders += cuda.include_dirs
     common = [str(toolchain.cxx.path), f"-std={torch.cxx_standard}", *_HELPER_FLAGS, "-I.", "-Ihelper"]
@@ -199,6 +200,10 @@ def _plan_helper(toolchain: Toolchain, files: dict[str, str]) -> BuildPlan:
         compile=tuple((*common, "-c", f"helper/{unit}.cpp", "-o", f"{unit}.o") for unit in units),
         link=("ar", "rcs", OUTPUT, *(f"{unit}.o" for unit in units)),
     )
+
+
+def _serves_gpus(toolchain: Toolchain) -> bool:
+    return toolchain.cuda is not None and toolchain.torch.has_library("c10_cuda")
 
 
 def _layout(archive: bytes) -> str:
