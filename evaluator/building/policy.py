@@ -57,8 +57,8 @@ IDENTIFY_S: Final = 60
 PREPARE_S: Final = 900.0
 """Time to compile the helper library, which reads torch's full headers, or one precompiled header."""
 PREPARE_NICENESS: Final = 0
-"""Priority of that where it serves GPUs: every build waits for it, and starting processes would keep compilers
-from all cores. On a CPU calls may be timed beside it."""
+"""Priority of that where it serves GPUs: every build waits for it, and starting processes would leave it no
+core. On a CPU calls may be timed beside it."""
 MAX_PRECOMPILED: Final = 12
 """Precompiled headers kept per set of lean headers; each is about 80 MB with g++, 15 MB with clang."""
 PRECOMPILE_AFTER_USES: Final = 2
