@@ -9,6 +9,8 @@ import os
 from collections import Counter
 from collections.abc import Sequence
 
+from pydantic import Field
+
 from kernelwright.agent.records.provenance import versions
 from kernelwright.evaluator import (
     SCORING_RULES,
@@ -29,7 +31,7 @@ class ServedDevice(Record):
     """`cpu` or `cuda`."""
     name: str
     """Name of the processor or GPU, as scores record it."""
-    at_once: int
+    at_once: int = Field(ge=1)
     """Evaluations at once, on all of them together."""
     threads: int | None = None
     """Threads of torch on a CPU, which are part of a score's policy; None on a GPU."""

@@ -197,10 +197,12 @@ class BatchRunner:
             return RunEnd.ASKED, ""
         if self.providers is None:
             return RunEnd.INCOMPLETE, f"{requester.missing} replies are still to come"
-        left = {
-            "questions got no reply": requester.failures,
-            "replies got no evaluation": evaluator.failures,
-            "best attempts could not be measured again undisturbed": self._unconfirmed,
-        }
-        told = ", ".join(f"{count} {text}" for text, count in left.items() if count)
+        left = (
+            (requester.failures, "question", "questions", "got no reply"),
+            (evaluator.failures, "reply", "replies", "got no evaluation"),
+            (self._unconfirmed, "best attempt", "best attempts", "could not be measured again undisturbed"),
+        )
+        told = ", ".join(
+            f"{count} {one if count == 1 else many} {text}" for count, one, many, text in left if count
+        )
         return RunEnd.INCOMPLETE, f"{told or 'problems are left'}; a resume tries again"

@@ -44,6 +44,9 @@ def test_a_refused_handshake_names_the_address_and_the_way_out(tmp_path: Path) -
     small = gpu.model_copy(update={"name": "NVIDIA H100"})
     with Running(tmp_path / "e", StandIn(), facts={"devices": (gpu, small)}) as running:
         assert "chooses between them" in refused(running)
+    idle = gpu.model_copy(update={"at_once": 0})
+    with Running(tmp_path / "f", StandIn(), facts={"devices": (idle,)}) as running:
+        assert "does not describe itself as an evaluator does" in refused(running)
 
 
 def test_settings_that_are_an_operators_are_refused(tmp_path: Path) -> None:

@@ -101,7 +101,7 @@ def test_a_busy_machine_confirms_nothing(bench: Any, run: Any, make: Make) -> No
     machine = Machine(make, a=[2.0], b=[3.0, disturbed])
     summary = run(machine, "a", "b")
     assert summary.end is RunEnd.INCOMPLETE
-    assert summary.reason == "1 best attempts could not be measured again undisturbed; a resume tries again"
+    assert summary.reason == "1 best attempt could not be measured again undisturbed; a resume tries again"
     assert sorted(machine.asked) == ["a", "b", "b", "b"]
     assert best(bench) == (1.0, False)
 
