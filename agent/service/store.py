@@ -13,7 +13,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import Final
@@ -307,22 +307,26 @@ class Store:
                 raise StoreError(f"cannot store an evaluation: {error}") from error
 
     def _open(self, path: Path) -> sqlite3.Connection:
-        file = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
-        file.row_factory = sqlite3.Row
-        file.execute("PRAGMA journal_mode = WAL")
-        # Every commit is synced: an accepted evaluation survives a power cut.
-        file.execute("PRAGMA synchronous = FULL")
-        version = file.execute("PRAGMA user_version").fetchone()[0]
-        if version > VERSION:
-            raise sqlite3.DatabaseError(f"written by a newer kernelwright (schema {version}); upgrade it")
-        if 0 < version < VERSION:
-            raise sqlite3.DatabaseError(
-                f"written by an older kernelwright (schema {version}), whose results are not comparable; "
-                f"remove {path.parent}, or choose another --state"
+        with ExitStack() as opened:
+            file = opened.enter_context(
+                closing(sqlite3.connect(path, check_same_thread=False, isolation_level=None))
             )
-        file.executescript(_SCHEMA)
-        file.execute(f"PRAGMA user_version = {VERSION}")
-        path.chmod(0o600)
+            file.row_factory = sqlite3.Row
+            file.execute("PRAGMA journal_mode = WAL")
+            # Every commit is synced: an accepted evaluation survives a power cut.
+            file.execute("PRAGMA synchronous = FULL")
+            version = file.execute("PRAGMA user_version").fetchone()[0]
+            if version > VERSION:
+                raise sqlite3.DatabaseError(f"written by a newer kernelwright (schema {version}); upgrade it")
+            if 0 < version < VERSION:
+                raise sqlite3.DatabaseError(
+                    f"written by an older kernelwright (schema {version}), whose results are not comparable; "
+                    f"remove {path.parent}, or choose another --state"
+                )
+            file.executescript(_SCHEMA)
+            file.execute(f"PRAGMA user_version = {VERSION}")
+            path.chmod(0o600)
+            opened.pop_all()
         return file
 
 
