@@ -25,6 +25,7 @@ from kernelwright.evaluator.referee.correctness.discontinuities import (
     FlipTolerance,
     flipped,
     most_jumping,
+    uncommon,
 )
 from kernelwright.evaluator.referee.correctness.groups import (
     all_finite,
@@ -34,10 +35,16 @@ from kernelwright.evaluator.referee.correctness.groups import (
     group_columns,
     grouped,
     rms,
+    without_large,
 )
-from kernelwright.evaluator.referee.correctness.limits import change_limit, dtype_limit, precision_limit
+from kernelwright.evaluator.referee.correctness.limits import (
+    AS_DRAWN,
+    change_limit,
+    dtype_limit,
+    precision_limit,
+)
 from kernelwright.evaluator.referee.correctness.op_trace import ReductionTerms
-from kernelwright.evaluator.referee.correctness.tolerance import Expected, ExpectedLeaf
+from kernelwright.evaluator.referee.correctness.tolerance import Expected, ExpectedLeaf, Rest
 from kernelwright.evaluator.referee.reference.effects import AFTERWARDS
 from kernelwright.evaluator.schema.evaluation import Mismatch
 
@@ -120,6 +127,8 @@ def compare(
             expected = expected.decided_again()
             leaf = expected.leaves[index]
             ratio, wrong = _compared(leaf, got, limit)
+        if trial == AS_DRAWN and leaf.rest is not None and not bool(wrong.any()):
+            ratio, wrong = _rest_compared(leaf, leaf.rest, got, limit)
         worst = max(worst, ratio)
         if bool(wrong.any()):
             most = limit if leaf.scale is None else dtype_limit(limit, leaf.precision)
@@ -203,6 +212,19 @@ def _compared(leaf: ExpectedLeaf, got: torch.Tensor, limit: float) -> tuple[floa
         got = torch.where(leaf.overflowed, exact.to(got.dtype), got)
     most, eps = dtype_limit(limit, leaf.precision), torch.finfo(leaf.precision).eps
     return _floating(exact, leaf.scale, got, most, eps=eps)
+
+
+def _rest_compared(
+    leaf: ExpectedLeaf, rest: Rest, got: torch.Tensor, limit: float
+) -> tuple[float, torch.Tensor]:
+    """Compare what is left without elements that stand out, whose size would excuse it."""
+    exact = leaf.exact if leaf.jumps is None else _nearest(leaf.exact, leaf.jumps, got)
+    if leaf.overflowed is not None:
+        got = torch.where(leaf.overflowed, exact.to(got.dtype), got)
+    exact, got = (without_large(values, leaf.exact, rest.below) for values in (exact, got))
+    most, eps = dtype_limit(limit, rest.precision), torch.finfo(rest.precision).eps
+    ratio, wrong = _floating(exact, rest.scale, got, most * policy.REST_FACTOR, eps=eps)
+    return ratio / policy.REST_FACTOR, wrong
 
 
 def _nearest(exact: torch.Tensor, jumps: Discontinuities, got: torch.Tensor) -> torch.Tensor:
@@ -299,8 +321,7 @@ def compare_with_baseline(
         if expected.tolerance.allows(found, earlier):
             error = torch.linalg.vector_norm(torch.where(mask, 0.0, difference), dim=-1)
     worst = (error / root / unit).amax(-1).cpu()
-    # Written as "not within" so that a NaN in the arithmetic counts as wrong.
-    beyond = ~(worst <= expected.limits)
+    beyond = ~(worst <= expected.limits)  # NaN counts as wrong
     if not bool(beyond.any()):
         return BaselineComparison("", found)
     return BaselineComparison(
@@ -308,12 +329,6 @@ def compare_with_baseline(
         found,
         tuple(beyond.nonzero().flatten().tolist()),
     )
-
-
-def uncommon(values: torch.Tensor) -> int:
-    """Elements that differ from the most frequent value: in a sparse mask all zeros are nearly correct."""
-    usual = values.flatten()[: policy.USUAL_VALUE_SAMPLE].to(torch.int64).mode().values
-    return int((values != usual).count_nonzero())
 
 
 def _same_nonfinite(expected: torch.Tensor, got: torch.Tensor) -> torch.Tensor:

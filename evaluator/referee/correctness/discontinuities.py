@@ -259,3 +259,9 @@ def flipped(difference: torch.Tensor, most: torch.Tensor) -> torch.Tensor:
     peak = min(policy.PEAK_FACTOR, max(1.0, difference.shape[-1] ** 0.5 / policy.FLIP_PEAK))
     mask: torch.Tensor = difference.abs() > peak * most.unsqueeze(-1)
     return mask
+
+
+def uncommon(values: torch.Tensor) -> int:
+    """Elements that differ from the most frequent value: in a sparse mask all zeros are nearly correct."""
+    usual = values.flatten()[: policy.USUAL_VALUE_SAMPLE].to(torch.int64).mode().values
+    return int((values != usual).count_nonzero())

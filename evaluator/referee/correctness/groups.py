@@ -35,6 +35,25 @@ def rms(values: torch.Tensor) -> torch.Tensor:
     return values.square().mean(1).sqrt()
 
 
+def gap_below(sizes: torch.Tensor) -> float | None:
+    """The size from which elements stand out of a leaf: none is a little smaller, enough are far smaller.
+
+    None where there is no such gap. `sizes` are float64, finite and not negative.
+    """
+    exponents = torch.frexp(sizes[sizes > 0]).exponent.long()
+    if len(exponents) < policy.FEWEST_BELOW_GAP:
+        return None
+    lowest = int(exponents.min())
+    counts = torch.bincount(exponents - lowest).cpu()
+    below = counts.cumsum(0)
+    enough = max(policy.FEWEST_BELOW_GAP, policy.SHARE_BELOW_GAP * len(exponents))
+    filled = counts.nonzero().flatten()
+    for last, following in zip(filled[:-1].tolist(), filled[1:].tolist(), strict=True):
+        if following - last > policy.GAP_BITS and int(below[last]) >= enough:
+            return math.ldexp(0.5, following + lowest)
+    return None
+
+
 def bulk(groups: torch.Tensor, sizes: torch.Tensor) -> float:
     """The value that few of the groups exceed, of those that are not negligible; 0 where there are none."""
     known = groups[sizes > policy.BULK_FLOOR * sizes.amax()] if len(sizes) else groups
@@ -54,6 +73,11 @@ def all_finite(values: torch.Tensor) -> bool:
 def finite_or_zero(values: torch.Tensor) -> torch.Tensor:
     """The values, with zeros in place of what is not finite."""
     return values if all_finite(values) else torch.where(values.isfinite(), values, 0.0)
+
+
+def without_large(values: torch.Tensor, exact: torch.Tensor, size: float) -> torch.Tensor:
+    """The values, with zeros in place of those whose exact ones have a size or more."""
+    return torch.where(exact.abs() >= size, 0.0, values)
 
 
 def flat_chunks(values: torch.Tensor) -> tuple[torch.Tensor, ...]:

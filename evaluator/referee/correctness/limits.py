@@ -11,6 +11,8 @@ from kernelwright.evaluator.referee.correctness import policy
 from kernelwright.evaluator.referee.correctness.op_trace import ReductionTerms
 
 HALF_BITS: Final = 16
+AS_DRAWN: Final = "as_drawn"
+"""The name of trials on the problem's own inputs, the only ones whose outliers are not ours."""
 
 
 def dtype_limit(limit: float, dtype: torch.dtype) -> float:

@@ -114,6 +114,16 @@ five bits failed 60 times of 60."""
 HALF_RESPONSE_RATIO: Final = 16.0
 """That response of most groups over their scales, up to which it counts: beyond, the reference rounds little
 on the way, or to eight bits on purpose, which such perturbations undo."""
+GAP_BITS: Final = 6
+"""Powers of two without an element that set apart those that stand out, such as scores masked by -1e9: a
+group's scale is a share of its size, and they would excuse all others. What is left is compared apart."""
+SHARE_BELOW_GAP: Final = 1 / 32
+"""Share of the elements that are not zero that lie below such a gap at least: sizes have thin tails."""
+FEWEST_BELOW_GAP: Final = 64
+"""Such elements at least."""
+REST_FACTOR: Final = 4.0
+"""Times the limit that what is left may err: there is no second look at it. Beside scores of -1e9, answers of
+zeros err a million scales, honest kernels one or two."""
 SMALL_GROUP: Final = 32
 """Elements a group has at least, where the output has as many: fewer give no stable root mean square."""
 SMALL_INPUT_SHARE: Final = 1 / 32

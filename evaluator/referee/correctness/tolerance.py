@@ -34,9 +34,11 @@ from kernelwright.evaluator.referee.correctness.groups import (
     as_real,
     bulk,
     finite_or_zero,
+    gap_below,
     group_columns,
     grouped,
     rms,
+    without_large,
 )
 from kernelwright.evaluator.referee.correctness.limits import HALF_BITS, dtype_limit
 from kernelwright.evaluator.referee.correctness.op_trace import OpTrace
@@ -44,6 +46,17 @@ from kernelwright.evaluator.referee.reference.input_structure import computable
 from kernelwright.evaluator.referee.reference.perturbation import has_integers, movable, perturbed, untied
 from kernelwright.evaluator.referee.reference.reference import Arguments, Output, Reference
 from kernelwright.evaluator.schema.errors import ProblemError
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """An output without the elements that stand out."""
+
+    below: float
+    """Their least size."""
+    scale: torch.Tensor
+    """The error scale of each group without them, shape [groups]."""
+    precision: torch.dtype
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +79,8 @@ class ExpectedLeaf:
     """Whole numbers where ties or rounding decide: which of two equal values is the first."""
     jumps: Discontinuities | None = None
     """Floating values that jump where a decision hangs on rounding."""
+    rest: Rest | None = None
+    """What is left without elements that stand out; None where none do."""
 
     @property
     def precision(self) -> torch.dtype:
@@ -215,8 +230,19 @@ def _solve_leaf(
         overflowed = _overflowed(not_finite, values)
         values = torch.where(not_finite, computed.double(), values)
     is_wide = torch.finfo(computed.dtype).bits > HALF_BITS and not trace.keeps_roundings
-    found = _scale(computed, values, as_real(perturbed_leaf), half=trace.half if is_wide else None)
-    return replace(found, own=leaf, overflowed=overflowed)
+    moved, half = as_real(perturbed_leaf), trace.half if is_wide else None
+    found = _scale(computed, values, moved, half=half)
+    return replace(found, own=leaf, overflowed=overflowed, rest=_rest(computed, values, moved, half=half))
+
+
+def _rest(
+    computed: torch.Tensor, exact: torch.Tensor, moved: torch.Tensor, *, half: torch.dtype | None
+) -> Rest | None:
+    below = gap_below(finite_or_zero(exact).abs())
+    if below is None:
+        return None
+    found = _scale(*(without_large(each, exact, below) for each in (computed, exact, moved)), half=half)
+    return None if found.scale is None else Rest(below, found.scale, found.precision)
 
 
 def _responses(

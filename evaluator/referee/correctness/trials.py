@@ -27,7 +27,7 @@ from kernelwright.evaluator.referee.correctness.input_distributions import (
     possible_starts,
     varied,
 )
-from kernelwright.evaluator.referee.correctness.limits import limit
+from kernelwright.evaluator.referee.correctness.limits import AS_DRAWN, limit
 from kernelwright.evaluator.referee.correctness.op_trace import nonzero_terms, trace_call
 from kernelwright.evaluator.referee.correctness.tolerance import expect, with_least_scales
 from kernelwright.evaluator.referee.correctness.trial_cache import (
@@ -102,7 +102,7 @@ class TrialPool:
         self._vary_constants(model, base)
         self._ordered = kept_in_order(base.leaves, lambda: self.fresh().leaves)
         del base
-        self._origins = [self._origin("as_drawn", model) for _ in range(policy.INPUT_DRAWS)]
+        self._origins = [self._origin(AS_DRAWN, model) for _ in range(policy.INPUT_DRAWS)]
         self.bases = [origin.trial for origin in self._origins]
         self._origins[0].require_same_form(self._origins[1], reference.problem)
         self._first_draw(weights)
@@ -280,7 +280,7 @@ class TrialPool:
         draw = functools.partial(self._drawn, self._seed())
         origin, model = self._origins[0], self.draws[0].model
         if name not in _OF_THE_BASE:
-            origin = replace(origin, trial=self._trial("as_drawn", draw, model), redraw=draw)
+            origin = replace(origin, trial=self._trial(AS_DRAWN, draw, model), redraw=draw)
         variant, only = self._variants[name]
         return self._attempt(name, variant, origin, model, only=only)
 

@@ -16,12 +16,12 @@ from kernelwright.evaluator.referee.correctness.comparison import (
     COARSE,
     BaselineOutput,
     compare_with_baseline,
-    uncommon,
 )
 from kernelwright.evaluator.referee.correctness.discontinuities import (
     FlippedElements,
     FlipTolerance,
     most_jumping,
+    uncommon,
 )
 from kernelwright.evaluator.referee.correctness.groups import as_real, bulk_rms, finite_or_zero, grouped, rms
 from kernelwright.evaluator.referee.correctness.limits import change_limit, dtype_limit

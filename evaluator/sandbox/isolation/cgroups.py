@@ -187,15 +187,19 @@ def _own_groups() -> dict[str, str]:
 
 
 def _mounts() -> dict[str, tuple[Path, str]]:
-    """Mount point, and the group shown at it, by controller name, which is empty for version 2."""
-    mounts = {}
+    """Mount point, and the group shown at it, by controller name, which is empty for version 2.
+
+    Of several the first counts: later ones are copies, such as those in a folder made for a `chroot`.
+    """
+    mounts: dict[str, tuple[Path, str]] = {}
     for line in Path("/proc/self/mountinfo").read_text().splitlines():
         before, _, after = line.partition(" - ")
         fields, (kind, _, options) = before.split(), after.split()[:3]
         if kind == "cgroup2":
-            mounts[""] = (Path(fields[4]), fields[3])
+            mounts.setdefault("", (Path(fields[4]), fields[3]))
         elif kind == "cgroup":
-            mounts.update({option: (Path(fields[4]), fields[3]) for option in options.split(",")})
+            for option in options.split(","):
+                mounts.setdefault(option, (Path(fields[4]), fields[3]))
     return mounts
 
 

@@ -1,0 +1,81 @@
+"""Elements far larger than all others excuse nobody from computing the others."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from kernelwright.evaluator.referee.correctness.comparison import compare
+from kernelwright.evaluator.referee.correctness.groups import gap_below
+from kernelwright.evaluator.referee.correctness.limits import AS_DRAWN
+from kernelwright.evaluator.referee.correctness.op_trace import trace_call
+from kernelwright.evaluator.referee.correctness.policy import FEWEST_BELOW_GAP, GAP_BITS
+from kernelwright.evaluator.referee.correctness.tolerance import Expected, expect
+from tests.evaluator.referee.references import reference_of
+
+SOURCE = """
+import torch
+from torch import nn
+class Model(nn.Module):
+    def forward(self, x, y, masked):
+        {body}
+def get_inputs():
+    return [torch.randn(64, 32), torch.randn(128, 32), torch.rand(64, 128) < {share}]
+"""
+FILLED = "return (x @ y.T).masked_fill(masked, -1e9)"
+ADDED = "return x @ y.T + masked * -1e9"
+ROWS = "return (x @ y.T).masked_fill(masked[:, :1], 1e12)"
+COMPLEX = "return torch.complex((x @ y.T).masked_fill(masked, 3e9), x @ y.T)"
+
+
+def _expected(body: str, share: float = 0.5) -> Expected:
+    reference = reference_of(SOURCE.format(body=body, share=share))
+    model, arguments = reference.model(1), reference.inputs(2)
+    return expect(reference, model, arguments, "fp32", trace_call(reference, model, arguments))
+
+
+def _is_right(expected: Expected, answer: torch.Tensor, trial: str = AS_DRAWN) -> bool:
+    return compare(expected, [answer], limit=192.0, trial=trial).mismatch is None
+
+
+@pytest.mark.parametrize("body", [FILLED, ADDED, ROWS, COMPLEX])
+@pytest.mark.parametrize("share", [0.02, 0.5, 0.9])
+def test_what_lies_beside_large_constants_is_computed(body: str, share: float) -> None:
+    expected = _expected(body, share)
+    right = expected.output.leaves[0]
+    large = right.abs() > 1e6
+    assert _is_right(expected, right)
+    assert _is_right(expected, torch.where(large, right, right * (1 + 1e-6)))
+    assert not _is_right(expected, torch.where(large, right, right * 0))
+    assert not _is_right(expected, torch.where(large, right, right * (1 + 1e-3)))
+
+
+def test_outliers_that_trials_make_excuse_what_is_rounded_beside_them() -> None:
+    expected = _expected(FILLED)
+    right = expected.output.leaves[0]
+    assert _is_right(expected, torch.where(right < -1e6, right, right + 1), trial="outliers")
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        torch.randn(1 << 16).double().abs(),
+        torch.randn(1 << 16).double().exp(),
+        torch.softmax(4 * torch.randn(256, 1024), -1).double().flatten(),
+        torch.rand(1 << 12).double() ** 8,
+        torch.zeros(1000, dtype=torch.float64),
+        torch.cat([torch.zeros(1000), torch.ones(1000)]).double(),
+        torch.tensor([], dtype=torch.float64),
+        torch.cat([torch.ones(FEWEST_BELOW_GAP - 1), torch.full((9,), 1e9)]).double(),
+        torch.cat([torch.ones(1000), torch.full((9,), 2.0**GAP_BITS)]).double(),
+    ],
+)
+def test_nothing_stands_out_of_what_thins_out(sizes: torch.Tensor) -> None:
+    assert gap_below(sizes) is None
+
+
+def test_a_gap_lies_below_what_stands_out() -> None:
+    sizes = torch.cat([torch.rand(1000), torch.full((5,), 1000.0), torch.full((5,), 1e9)]).double()
+    least = gap_below(sizes)
+    assert least is not None
+    assert 2 < least <= 1000
