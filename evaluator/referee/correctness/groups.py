@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
+from typing import Final
 
 import torch
 
 from kernelwright.evaluator.referee.correctness import policy
 from kernelwright.evaluator.referee.reference.input_structure import computable
+
+_LARGEST_EXPONENT: Final = 1100
+"""More than any exponent of float64, of tiny numbers too."""
 
 
 def group_columns(leaf: torch.Tensor) -> int:
@@ -35,22 +40,23 @@ def rms(values: torch.Tensor) -> torch.Tensor:
     return values.square().mean(1).sqrt()
 
 
-def gap_below(sizes: torch.Tensor) -> float | None:
-    """The size from which elements stand out of a leaf: none is a little smaller, enough are far smaller.
+def gap_below(exact: torch.Tensor) -> float | None:
+    """The size from which elements of a float64 leaf stand out: none is a little smaller, enough far smaller.
 
-    None where there is no such gap. `sizes` are float64, finite and not negative.
+    None where there is no such gap.
     """
-    exponents = torch.frexp(sizes[sizes > 0]).exponent.long()
-    if len(exponents) < policy.FEWEST_BELOW_GAP:
-        return None
-    lowest = int(exponents.min())
-    counts = torch.bincount(exponents - lowest).cpu()
+    counts = torch.zeros(2 * _LARGEST_EXPONENT, dtype=torch.int64)
+    for part in flat_chunks(exact):
+        exponents = torch.frexp(part).exponent.long() + _LARGEST_EXPONENT
+        exponents = torch.where((part != 0) & part.isfinite(), exponents, 0)
+        counts += torch.bincount(exponents, minlength=len(counts)).cpu()
+    counts[0] = 0
     below = counts.cumsum(0)
-    enough = max(policy.FEWEST_BELOW_GAP, policy.SHARE_BELOW_GAP * len(exponents))
-    filled = counts.nonzero().flatten()
-    for last, following in zip(filled[:-1].tolist(), filled[1:].tolist(), strict=True):
+    enough = max(policy.FEWEST_BELOW_GAP, policy.SHARE_BELOW_GAP * int(counts.sum()))
+    filled = counts.nonzero().flatten().tolist()
+    for last, following in pairwise(filled):
         if following - last > policy.GAP_BITS and int(below[last]) >= enough:
-            return math.ldexp(0.5, following + lowest)
+            return math.ldexp(0.5, following - _LARGEST_EXPONENT)
     return None
 
 

@@ -238,7 +238,7 @@ def _solve_leaf(
 def _rest(
     computed: torch.Tensor, exact: torch.Tensor, moved: torch.Tensor, *, half: torch.dtype | None
 ) -> Rest | None:
-    below = gap_below(finite_or_zero(exact).abs())
+    below = gap_below(exact)
     if below is None:
         return None
     found = _scale(*(without_large(each, exact, below) for each in (computed, exact, moved)), half=half)

@@ -72,10 +72,12 @@ def test_outliers_that_trials_make_excuse_what_is_rounded_beside_them() -> None:
 )
 def test_nothing_stands_out_of_what_thins_out(sizes: torch.Tensor) -> None:
     assert gap_below(sizes) is None
+    assert gap_below(-sizes) is None
 
 
 def test_a_gap_lies_below_what_stands_out() -> None:
     sizes = torch.cat([torch.rand(1000), torch.full((5,), 1000.0), torch.full((5,), 1e9)]).double()
-    least = gap_below(sizes)
+    sizes[7:9] = torch.tensor([torch.inf, torch.nan])
+    least = gap_below(-sizes)
     assert least is not None
     assert 2 < least <= 1000
