@@ -76,9 +76,9 @@ def _passes(statement: ast.stmt, literals: _Literals) -> bool:
     """Return whether Python surely passes a statement and `load_inline` is the same after it."""
     match statement:
         case ast.Import(names=names):
-            return all(each.name.partition(".")[0] in _PACKAGES for each in names)
-        case ast.ImportFrom(module=str(module), level=0):
-            return module.partition(".")[0] in _PACKAGES
+            return all(_is_here(each.name) and each.asname != _BUILDER for each in names)
+        case ast.ImportFrom(module=str(module), names=names, level=0):
+            return _is_here(module) and all(_BUILDER not in (each.name, each.asname) for each in names)
         case ast.FunctionDef(name=name, decorator_list=[], args=arguments):
             return name != _BUILDER and not any(isinstance(node, ast.Call) for node in ast.walk(arguments))
         case ast.ClassDef(name=name, decorator_list=[], keywords=[], body=body):
@@ -92,6 +92,10 @@ def _passes(statement: ast.stmt, literals: _Literals) -> bool:
         case ast.Expr(value=ast.Constant()) | ast.Pass():
             return True
     return False
+
+
+def _is_here(module: str) -> bool:
+    return module.partition(".")[0] in _PACKAGES
 
 
 def _name(function: ast.expr) -> str:

@@ -16,6 +16,5 @@ MAX_PROBLEM_BYTES: Final = 4 << 20
 """Largest problem file."""
 PARSE_TRIES: Final = 5
 """Attempts to parse a source, as other code in this process, such as import hooks, ignores our lock."""
-
 DETAIL_CHARACTERS: Final = 4000
 """Characters of an error's message that an evaluation's `detail` holds."""

@@ -44,9 +44,9 @@ _HEADER_NAMES: Final = re.compile(
 """Names a lean build may lack although torch's full headers declare them."""
 _OWN_WORDS: Final = re.compile(
     r"was not declared in this scope|identifier \"[^\"]+\" is undefined|use of undeclared identifier"
-    r"|error: (?:expected|stray|redefinition|redeclaration)\b|has already been declared"
 )
-"""Errors whose message names what is missing: the line of source quoted below it tells nothing more."""
+"""Errors whose message names what is missing: the line of source quoted below it tells nothing more. Where a
+token was expected, a macro that is missing is often named in that line alone."""
 _QUOTED: Final = re.compile(r"^[ \t].*$", re.MULTILINE)
 _LEAN_FUNCTION: Final = re.compile(
     r"_ZNK?12kernelwright(?P<owner>6Tensor|7Library|6detail)?(?P<size>\d{1,3})(?P<rest>[A-Za-z_]\w*)"

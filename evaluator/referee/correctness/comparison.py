@@ -128,6 +128,7 @@ def compare(
             leaf = expected.leaves[index]
             ratio, wrong = _compared(leaf, got, limit)
         if trial == AS_DRAWN and leaf.rest is not None and not bool(wrong.any()):
+            worst = max(worst, ratio)
             ratio, wrong = _rest_compared(leaf, leaf.rest, got, limit)
         worst = max(worst, ratio)
         if bool(wrong.any()):
@@ -261,8 +262,7 @@ def _floating(
         ratios = rms(error) / unit.squeeze(1)
         # An element far above its group, such as the peak of a softmax row, carries an error of its own size.
         own = eps / 2 * size
-        # Written as "not within" so that a NaN in the arithmetic counts as wrong.
-        beyond = ~(error <= limit * (policy.PEAK_FACTOR * unit + own))
+        beyond = ~(error <= limit * (policy.PEAK_FACTOR * unit + own))  # NaN counts as wrong
         over = ~(ratios <= limit)
         wrong = stray | beyond | (over.unsqueeze(1) & (error > limit * unit * 0.5))
         wrong |= over.unsqueeze(1) & ~wrong.any(1, keepdim=True)

@@ -80,7 +80,7 @@ class ExpectedLeaf:
     jumps: Discontinuities | None = None
     """Floating values that jump where a decision hangs on rounding."""
     rest: Rest | None = None
-    """What is left without elements that stand out; None where none do."""
+    """The rest, where some elements stand out; None where none do."""
 
     @property
     def precision(self) -> torch.dtype:

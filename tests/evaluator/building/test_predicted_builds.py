@@ -86,6 +86,8 @@ def test_a_build_after_imports_and_definitions_is_unavoidable(before):
         f"{IMPORT}load_inline = 1\n{CALL}",
         f"{IMPORT}def load_inline(*a): return 1\n{CALL}",
         f"{IMPORT}from mine import load_inline\n{CALL}",
+        f"{IMPORT}import math as load_inline\n{CALL}",
+        f"{IMPORT}from math import sin as load_inline\n{CALL}",
         f"from torch.utils.cpp_extension import load_inline as other\n{CALL}",
         f"{IMPORT}try:\n    {CALL}\nexcept RuntimeError:\n    module = None",
         f"{IMPORT}if True:\n    {CALL}",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -100,3 +101,22 @@ def test_what_is_killed_is_dead(tmp_path: Path) -> None:
             assert sleeper.wait(timeout=30) == -9
     finally:
         assert group.remove()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount")
+def test_copies_of_mounts_count_for_nothing(tmp_path: Path) -> None:
+    before = _mounts()
+    if not before:
+        pytest.skip("no control groups are mounted")
+    point = next(iter(before.values()))[0]
+    code = "from kernelwright.evaluator.sandbox.isolation import cgroups; print(cgroups._mounts())"
+    copied = f"mount --bind '{point}' '{tmp_path}' && exec \"$@\""
+    done = subprocess.run(
+        ["unshare", "--mount", "sh", "-c", copied, "sh", sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3] / ".ci" / "src")},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.stdout.strip() == str(before), done.stderr
