@@ -30,7 +30,7 @@ class MeasurementCache:
             facts = json.loads(self._path(key).read_text("utf-8"))
         except (OSError, ValueError):
             return {}
-        return facts if isinstance(facts, dict) and facts.get("key") == self._whole(key) else {}
+        return facts if isinstance(facts, dict) and facts.pop("key", None) == self._whole(key) else {}
 
     def remember(self, key: str, facts: JsonObject) -> None:
         """Keep facts, atomically; a full disk forgets."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -54,8 +55,10 @@ class EvaluatorResources:
         return ProcessLauncher(self.launcher, self.image, self.builder, config, device, threads)
 
 
-def request_handlers(job: EvaluationJob, workers: WorkerService, memory: FactMemory) -> Handlers:
-    """The handler of each kind of a referee's requests during one evaluation."""
+def request_handlers(
+    job: EvaluationJob, workers: WorkerService, memory: FactMemory, track: str = ""
+) -> Handlers:
+    """The handler of each kind of a referee's requests during one evaluation, whose steps go on a track."""
     return {
         wire.Start: partial(workers.start, job=job),
         wire.Kill: partial(workers.kill, job=job),
@@ -64,6 +67,7 @@ def request_handlers(job: EvaluationJob, workers: WorkerService, memory: FactMem
         wire.Hold: partial(workers.hold, job=job),
         wire.HoldForTools: partial(workers.hold_for_tools, job=job),
         wire.EnterStage: partial(_enter_stage, job=job),
+        wire.RecordStep: partial(_record_step, track=track),
         wire.Release: workers.release,
         wire.Expect: workers.expect,
         wire.Freeze: workers.freeze,
@@ -82,6 +86,10 @@ def request_handlers(job: EvaluationJob, workers: WorkerService, memory: FactMem
 
 def _enter_stage(request: wire.EnterStage, *, job: EvaluationJob) -> None:
     job.enter(Stage(request.stage))
+
+
+def _record_step(request: wire.RecordStep, *, track: str) -> None:
+    trace.record(f"{track} steps", request.name, time.monotonic() - request.seconds)
 
 
 def _traced(track: str, handler: Callable[[Any], Served | None], request: Request[Any]) -> Served | None:
@@ -202,7 +210,7 @@ class RefereeClient:
     def _converse(self, request: Request[A], job: EvaluationJob) -> A:
         """Serve the referee's requests until it answers; raises what `evaluate` raises."""
         self._job = job
-        handlers = request_handlers(job, self._workers, self._memory)
+        handlers = request_handlers(job, self._workers, self._memory, self._track)
         traced = {kind: partial(_traced, self._track, handler) for kind, handler in handlers.items()}
 
         def enforce_deadline() -> None:

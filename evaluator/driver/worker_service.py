@@ -147,7 +147,7 @@ class WorkerService:
         if request.anew and not self.lock.is_preemptible:
             self.lock.release()
         if request.exclusive:
-            self.lock.hold_alone()
+            self.lock.hold_alone(after_tools=request.after_tools)
         else:
             self.lock.share()
         return _held(time.monotonic() - asked, job)

@@ -1,7 +1,9 @@
 """A lock on a device: timing has it alone, and everything that would disturb timing shares it.
 
-On a GPU, calls under a tool exclude timing by a lock of their own, which timing takes first: such a call may
-take many seconds, cannot be stopped, and while timing waits for it nobody else has to.
+On a GPU, work that shares the device is stopped for timing, but a kernel runs on. Under a tool one may take
+many seconds, and slows everybody else's. So calls under a tool have a lock of their own beside their share of
+the device: one candidate makes them at a time, and who finds that the device does not fall quiet takes that
+lock first, which waits for such calls while nobody else has to.
 
 A claim holds among all processes of one user on this host. Other users are not held back: a file that they
 could lock, too, would let any of them stop our evaluations.
@@ -63,63 +65,66 @@ class DeviceLock:
         """
         if self.held == "shared":
             return
-        if self.held != "tools":
-            self.release()
-        if self._pausable is None:
-            self._files.claim(fcntl.LOCK_SH)
-        elif self._closed:
-            raise MachineError(f"the lock on {self._device} is closed")
-        else:
-            shared_claim(self._device).join(self._pausable, wait_s=self._wait_s)
         if self.held == "tools" and self._tools is not None:
-            trace.record(self._track, self.held, self._since)
             self._tools.release()
-        self._since = time.monotonic()
-        self.held = "shared"
+        else:
+            self.release()
+            self._take_share()
+        self._become("shared")
 
-    def hold_alone(self) -> None:
-        """Wait until nobody else has the device; raises what `share` raises."""
+    def hold_alone(self, *, after_tools: bool = False) -> None:
+        """Wait until nobody else has the device; raises what `share` raises.
+
+        Calls under a tool are stopped as other work is or, with `after_tools`, waited for.
+        """
         if self.held != "alone":
             self.release()
-            if self._tools is not None:
+            if after_tools and self._tools is not None:
                 self._tools.claim(fcntl.LOCK_EX)
             self._files.claim(fcntl.LOCK_EX)
-            self._since = time.monotonic()
-        self.held = "alone"
+            self._become("alone")
 
     def hold_for_tools(self) -> None:
-        """Wait until nobody times, and keep others from timing.
+        """Share the device for calls under a tool, once nobody else makes such calls.
 
-        Those who wait to time wait for several such calls at once, which one by one would keep them longer.
-        On a CPU sharing the device does the same. Raises what `share` raises.
+        On a CPU this is sharing the device. Raises what `share` raises.
         """
         if self._tools is None:
             self.share()
         elif self.held != "tools":
             # Timing takes the tools' lock, then waits for the device: to wait for that lock with a share of
             # the device would be a deadlock. A share that is stopped for timing may be kept until then.
-            if not self.is_preemptible:
+            if not (self.held == "shared" and self.is_preemptible):
                 self.release()
-            self._tools.claim(fcntl.LOCK_SH, joins=True)
-            self._give_back()
-            self._since = time.monotonic()
-            self.held = "tools"
+            self._tools.claim(fcntl.LOCK_EX)
+            if not self.held:
+                self._take_share()
+            self._become("tools")
+
+    def _take_share(self) -> None:
+        if self._pausable is None:
+            self._files.claim(fcntl.LOCK_SH)
+        elif self._closed:
+            raise MachineError(f"the lock on {self._device} is closed")
+        else:
+            shared_claim(self._device).join(self._pausable, wait_s=self._wait_s)
+
+    def _become(self, held: Hold) -> None:
+        """Note what is held now, and record what was until now."""
+        if self.held:
+            trace.record(self._track, self.held, self._since)
+        self._since = time.monotonic()
+        self.held = held
 
     def release(self) -> None:
         """Let others have it; nothing to do once closed."""
-        self._give_back()
-        if self._tools is not None:
-            self._tools.release()
-
-    def _give_back(self) -> None:
-        """Release all but the tools' lock."""
-        if self.held:
-            trace.record(self._track, self.held, self._since)
         self._alone_s = self.alone_s
         if self._pausable is not None:
             shared_claim(self._device).leave(self._pausable)
         self._files.release()
-        self.held = ""
+        if self._tools is not None:
+            self._tools.release()
+        self._become("")
 
     def restore(self, held: Hold) -> None:
         """Go back to what was held before."""

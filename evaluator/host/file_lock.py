@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import fcntl
 import os
-import struct
 import tempfile
 import threading
-import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from kernelwright.evaluator.host.policy import JOINING_S
 from kernelwright.evaluator.schema.errors import MachineError
 
 _FLAGS: Final = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
@@ -99,22 +96,17 @@ class LockFiles:
         self._wait_s = wait_s
         self._fd, self._gate = self._open()
 
-    def claim(self, kind: int, *, joins: bool = False) -> None:
+    def claim(self, kind: int) -> None:
         """Lock the device in the order of asking: who waits to be alone keeps newcomers behind the gate.
 
-        A shared claim that `joins` passes who has waited there for a short time only. Raises MachineError
-        where nobody gives way in time, or the files are closed.
+        Raises MachineError where nobody gives way in time, or the files are closed.
         """
         if self._fd < 0:
             raise MachineError(f"the lock on {self._device} is closed")
         if not (os.fstat(self._fd).st_nlink and os.fstat(self._gate).st_nlink):
             # What tidies temporary files took them away; whoever comes now locks new ones.
             self.reopen()
-        if joins and (not self.is_wanted() or self._wanted_for_s() < JOINING_S):
-            self._lock(self._fd, kind)
-            return
         self._lock(self._gate, fcntl.LOCK_EX)
-        os.pwrite(self._gate, struct.pack("d", time.monotonic()), 0)
         try:
             self._lock(self._fd, kind)
         finally:
@@ -129,11 +121,6 @@ class LockFiles:
             return True
         fcntl.flock(self._gate, fcntl.LOCK_UN)
         return False
-
-    def _wanted_for_s(self) -> float:
-        """Seconds since the last one took the gate, by the clock that all processes of a host share."""
-        written = os.pread(self._gate, struct.calcsize("d"), 0)
-        return time.monotonic() - struct.unpack("d", written)[0] if written else 0.0
 
     def release(self) -> None:
         """Give the device back; nothing to do once closed."""

@@ -12,8 +12,6 @@ GIB_EACH: Final = 14.0
 """GiB of a GPU's memory for each of them: seven at once held up to 98, of 43 problems of the library."""
 DEVICE_WAIT_S: Final = 3600.0
 """Seconds to wait for a device: four evaluations at their limit of 900 s. The longest hold seen was 167 s."""
-JOINING_S: Final = 5.0
-"""Seconds for which calls under a tool may pass who waits to time: most end within 4."""
 WANTED_POLL_S: Final = 0.01
 """Seconds between two looks whether somebody wants a shared device alone; a look is two system calls."""
 SHARED_SLICE_S: Final = 0.2

@@ -198,16 +198,25 @@ class EnterStage(DriverRequest[Done]):
     stage: Name
 
 
+class RecordStep(DriverRequest[Done]):
+    """A step of the evaluation is over; it becomes a span of the trace."""
+
+    name: Name
+    seconds: Seconds
+
+
 class Hold(DriverRequest[DeviceHeld]):
     """Wait for the device, for oneself or shared with others that do not time."""
 
     exclusive: bool
     anew: bool
     """Give it back first, so that those who wait come before."""
+    after_tools: bool
+    """With `exclusive`: wait for the end of calls under a tool, which are stopped otherwise."""
 
 
 class HoldForTools(DriverRequest[DeviceHeld]):
-    """Wait until nobody times, and keep everybody from it: a call under a tool cannot be stopped."""
+    """Share the device for calls under a tool: the end of such a call may have to be awaited."""
 
 
 class Release(DriverRequest[Done]):

@@ -115,7 +115,8 @@ def _run_stages(problem: OpenProblem, request: EvaluationRequest, progress: _Pro
             progress.started(timed)
             problem.sanitizer.start_ahead(source, progress.builds)
             with problem.device_alone(timed):
-                buffers = problem.session.lay_out(timed)
+                with problem.context.driver.step("lay out candidate"):
+                    buffers = problem.session.lay_out(timed)
                 measurement = _time(problem, timed, buffers, source, spec, progress)
                 plausibility = problem.roofline.assess(
                     measurement.candidate.median_ms, calls=measurement.calls_per_batch

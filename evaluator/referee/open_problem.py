@@ -136,5 +136,6 @@ class OpenProblem:
         self.timer.baselines.measure()
         if not self.on_gpu:  # their memory is what candidates are timed in; on a GPU ending takes a while
             self.timer.baselines.end_dismissed()
-        self.roofline.measure()
+        with self.context.driver.step("measure peaks"):
+            self.roofline.measure()
         self.free_memory()

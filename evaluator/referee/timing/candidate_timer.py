@@ -195,8 +195,9 @@ class CandidateTimer:
 
     def _measure(self, candidate: CallBuffers) -> TimedCandidate:
         """Time one process against the reference's; raises what `time` does."""
-        began = time.monotonic()
-        baselines = self.baselines.lay_out_beside_candidate()
+        began, step = time.monotonic(), self._session.context.driver.step
+        with step("lay out baseline"):
+            baselines = self.baselines.lay_out_beside_candidate()
         candidate.worker.extend(time.monotonic() - began)
         baselines.restore_queue()
         turns = self._sized_comparison(candidate, baselines)
@@ -215,7 +216,9 @@ class CandidateTimer:
             candidate.stop_queueing()  # both are queued, or neither
         elif candidate.gate is not None:
             candidate.gate.limit(eager.gate.capacity)
-        wanted = sizer.size(candidate, usual_ms)
+        step = self._session.context.driver.step
+        with step("size"):
+            wanted = sizer.size(candidate, usual_ms)
         while True:
             count = self._match_queues(candidate, eager, wanted)
             timer = self._session.timer(count, candidate.gate is not None)
@@ -224,7 +227,7 @@ class CandidateTimer:
                 self.compare_with_exact()
                 candidate.worker.extend(time.monotonic() - began)
             try:
-                with _told_apart(eager.worker):
+                with _told_apart(eager.worker), step("compare"):
                     turns = timer.compare(candidate, eager)
             except WrittenAhead:
                 candidate.stop_queueing()
@@ -240,7 +243,7 @@ class CandidateTimer:
             both = (candidate, eager) if queued else ()
             wanted = sizer.wanted(call_ms, usual_ms, *both)
             if wanted <= 2 * count:
-                with _told_apart(eager.worker):
+                with _told_apart(eager.worker), step("time single calls"):
                     timer.add_lone_calls(turns, candidate, eager)
                 self._kept += timer.take_kept()
                 return turns

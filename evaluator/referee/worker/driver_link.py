@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
+from collections.abc import Iterator
 from typing import Any
 
 from kernelwright.evaluator.ipc import driver_requests as wire
@@ -44,18 +46,27 @@ class DriverLink:
         opened = self.ask(wire.OpenFreezer(id=process))
         return ProcessFreezer(opened, *self._channel.take_fds()) if opened.opened else None
 
-    def hold(self, *, exclusive: bool, anew: bool = False) -> float:
+    @contextlib.contextmanager
+    def step(self, name: str) -> Iterator[None]:
+        """Record the time spent inside as a span of the trace."""
+        began = time.monotonic()
+        yield
+        self.ask(wire.RecordStep(name=name, seconds=time.monotonic() - began))
+
+    def hold(self, *, exclusive: bool, anew: bool = False, after_tools: bool = False) -> float:
         """Wait for the device; returns the seconds waited, which are nobody's fault.
 
         With `anew`, others that wait come before: it is given back first, unless its work can be paused.
+        With `after_tools`, calls under a tool are not stopped but waited for.
         """
         self._holds = True
-        return self.ask(wire.Hold(exclusive=exclusive, anew=anew)).waited_s
+        request = wire.Hold(exclusive=exclusive, anew=anew, after_tools=after_tools)
+        return self.ask(request).waited_s
 
     def hold_for_tools(self) -> float:
-        """Wait until nobody times, and keep everybody from it, until the next `hold` or `release`.
+        """Share the device for calls under a tool, until the next `hold` or `release`.
 
-        Returns the seconds waited.
+        Returns the seconds waited: for those who time after such calls.
         """
         self._holds = True
         return self.ask(wire.HoldForTools()).waited_s

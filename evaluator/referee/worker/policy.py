@@ -41,8 +41,10 @@ KEPT_BYTES: Final = 1 << 30
 QUIET_S: Final = 0.01
 """Seconds without another process's work on a GPU after which it counts as quiet: a process has it for about
 2 ms at a time while several want it."""
+FIRST_QUIET_WAIT_S: Final = 0.25
+"""Seconds to wait for that at first: kernels of stopped processes mostly end within milliseconds."""
 QUIET_WAIT_S: Final = 2.0
-"""Seconds to wait for that: what a stopped process had queued runs on, ten times slower under a tool."""
+"""Seconds to wait for that afterwards, once no call is under a tool: it would last ten times as long."""
 QUIET_PAUSE_S: Final = 1.0
 """Seconds for which others go on where it does not fall quiet, or where they hold memory that is needed."""
 QUIET_ATTEMPTS: Final = 10

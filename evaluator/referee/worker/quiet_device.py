@@ -13,16 +13,23 @@ from kernelwright.evaluator.referee.worker.worker_process import WorkerProcess
 def hold_quiet(context: ProblemContext) -> float:
     """Wait until the device is this process's alone and nothing of others runs there; return the seconds.
 
-    A kernel of somebody stopped may run for long. Then they go on for a while, or their time would never be
-    used up; what is still there in the end is seen by timing. This process's own workers must be stopped.
+    A kernel of somebody stopped may run for long. Then calls under a tool, where kernels last longest, come
+    to their end first; others go on for a while, or their time would never be used up. What is still there in
+    the end is seen by timing. This process's own workers must be stopped.
     """
     began = time.monotonic()
     for attempt in range(policy.QUIET_ATTEMPTS):
         if attempt:
             context.driver.release()
-            time.sleep(policy.QUIET_PAUSE_S)
-        context.driver.hold(exclusive=True)
-        if context.device.torch_device.type == "cpu" or _falls_quiet(context.device):
+            time.sleep(policy.QUIET_PAUSE_S if attempt > 1 else 0.0)
+        context.driver.hold(exclusive=True, after_tools=attempt > 0)
+        if context.device.torch_device.type == "cpu":
+            break
+        with context.driver.step("wait for quiet"):
+            is_quiet = _falls_quiet(
+                context.device, policy.QUIET_WAIT_S if attempt else policy.FIRST_QUIET_WAIT_S
+            )
+        if is_quiet:
             break
     return time.monotonic() - began
 
@@ -38,10 +45,10 @@ def yield_device(context: ProblemContext, worker: WorkerProcess) -> None:
     worker.extend(time.monotonic() - began)
 
 
-def _falls_quiet(device: Device) -> bool:
-    """Wait until nobody else has had the device for a while; False where that takes too long."""
+def _falls_quiet(device: Device, wait_s: float) -> bool:
+    """Wait until nobody else has had the device for a while; False where that takes longer than `wait_s`."""
     device.synchronize()
-    watch, until = device.watch(), time.monotonic() + policy.QUIET_WAIT_S
+    watch, until = device.watch(), time.monotonic() + wait_s
     while True:
         watch.start()
         time.sleep(policy.QUIET_S)

@@ -5,7 +5,7 @@ from kernelwright.evaluator.ipc.driver_requests import Recall, Remember
 def test_facts_are_remembered_by_key_and_across_instances(tmp_path):
     MeasurementCache(tmp_path / "facts").remember("a", {"compile_ratio": 0.5})
     memory = MeasurementCache(tmp_path / "facts")
-    assert memory.recall("a")["compile_ratio"] == 0.5
+    assert memory.recall("a") == {"compile_ratio": 0.5}, "a strict reader refuses what it did not write"
     assert memory.recall("b") == {}
 
 

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from kernelwright.evaluator import MachineError
-from kernelwright.evaluator.host import file_lock
 from kernelwright.evaluator.host.device_lock import DeviceLock
 from kernelwright.evaluator.host.file_lock import LockFiles
 
@@ -190,57 +189,75 @@ class _ImpatientFiles(LockFiles):
         super().__init__(device, wait_s=0.05)
 
 
-def test_timing_waits_for_calls_under_tools_and_nobody_else_is_stopped_meanwhile(timing: DeviceLock) -> None:
+def test_calls_under_tools_are_stopped_for_timing_as_other_work_is(timing: DeviceLock) -> None:
+    work = Work()
+    tools = DeviceLock("cuda:0", wait_s=20, pausable=work)
+    tools.hold_for_tools()
+    timing.hold_alone()
+    assert (tools.held, work.running) == ("tools", False)
+    timing.release()
+    until(lambda: work.running)
+    timing.hold_alone()
+    assert not work.running, "what is under a tool keeps its share"
+    timing.release()
+    tools.share()
+    assert tools.held == "shared"
+    tools.close()
+
+
+def test_calls_under_tools_without_a_share_that_can_be_stopped_keep_others_from_timing(
+    timing: DeviceLock,
+) -> None:
+    tools, taken = DeviceLock("cuda:0", wait_s=20), threading.Event()
+    tools.hold_for_tools()
+    timer = threading.Thread(target=lambda: (timing.hold_alone(), taken.set()))
+    timer.start()
+    assert not taken.wait(0.2)
+    tools.release()
+    assert taken.wait(10)
+    timer.join()
+    tools.close()
+
+
+def test_timing_after_calls_under_tools_waits_for_them_and_nobody_else_is_stopped_meanwhile(
+    timing: DeviceLock,
+) -> None:
     (work,), (shared,) = sharing(1)
-    waiting = Work()
-    tools, other, late = (
-        DeviceLock("cuda:0", wait_s=20, pausable=each) for each in (Work(), Work(), waiting)
-    )
+    tools, other = (DeviceLock("cuda:0", wait_s=20, pausable=Work()) for _ in range(2))
     tools.hold_for_tools()
     taken, again = threading.Event(), threading.Event()
-    timer = threading.Thread(target=lambda: (timing.hold_alone(), taken.set()))
+    timer = threading.Thread(target=lambda: (timing.hold_alone(after_tools=True), taken.set()))
     timer.start()
     assert not taken.wait(0.2)
     assert work.running
     assert work.pauses == 0
-    other.hold_for_tools()  # at the same time, though somebody waits
-    tools.share()
-    assert not taken.wait(0.1)
-    late.share()
-    other.share()
-    assert taken.wait(10)
-    newcomer = threading.Thread(target=lambda: (late.hold_for_tools(), again.set()))
+    newcomer = threading.Thread(target=lambda: (other.hold_for_tools(), again.set()))
     newcomer.start()
+    tools.share()
+    assert taken.wait(10)
     assert not work.running
-    assert not waiting.running, "what waits to run under a tool is stopped, too"
     assert not again.wait(0.1)
     timing.release()
     assert again.wait(10)
-    assert (tools.held, late.held) == ("shared", "tools")
-    for lock in (shared, tools, other, late):
+    assert (tools.held, other.held) == ("shared", "tools")
+    for lock in (shared, tools, other):
         lock.close()
     timer.join()
     newcomer.join()
 
 
-def test_calls_under_tools_pass_nobody_who_has_waited_for_long(
-    timing: DeviceLock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_calls_under_tools_are_one_candidates_at_a_time(timing: DeviceLock) -> None:
     tools, other = (DeviceLock("cuda:0", wait_s=20, pausable=Work()) for _ in range(2))
     tools.hold_for_tools()
-    timer = threading.Thread(target=timing.hold_alone)
-    timer.start()
-    time.sleep(0.2)
-    monkeypatch.setattr(file_lock, "JOINING_S", 0.1)
-    passed = threading.Event()
-    passing = threading.Thread(target=lambda: (other.hold_for_tools(), passed.set()))
-    passing.start()
-    assert not passed.wait(0.2)
-    tools.share()
-    timer.join(10)
-    assert (timing.held, other.held) == ("alone", "")
+    other.share()
+    taken = threading.Event()
+    waiter = threading.Thread(target=lambda: (other.hold_for_tools(), taken.set()))
+    waiter.start()
+    assert not taken.wait(0.2)
+    timing.hold_alone()
     timing.release()
-    assert passed.wait(10)
+    tools.share()
+    assert taken.wait(10)
+    waiter.join()
     for lock in (tools, other):
         lock.close()
-    passing.join()

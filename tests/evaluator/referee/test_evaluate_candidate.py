@@ -299,7 +299,10 @@ class _Exacting(CandidateTimer):
 
     def __init__(self, timer: CandidateTimer, driver: InProcessDriver) -> None:
         vars(self).update(vars(timer))
-        self._driver, self.last_hold = driver, driver_requests.Hold(exclusive=True, anew=False)
+        self._driver, self.last_hold = (
+            driver,
+            driver_requests.Hold(exclusive=True, anew=False, after_tools=False),
+        )
 
     def compare_with_exact(self) -> None:
         if self._kept:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -101,7 +102,7 @@ def test_a_worker_is_stopped_while_its_referee_has_given_the_device_away(
     monkeypatch.setattr(policy, "QUIET_PAUSE_S", 0.0)
     driver = SimpleNamespace(
         release=lambda: events.append(("release", *worker.events)),
-        hold=lambda exclusive: events.append(("hold", exclusive, *worker.events)),
+        hold=lambda exclusive, after_tools: events.append(("hold", exclusive, *worker.events)),
     )
     device = SimpleNamespace(torch_device=torch.device("cpu"))
     context = cast(ProblemContext, SimpleNamespace(driver=driver, device=device))
@@ -145,14 +146,17 @@ def test_a_device_is_quiet_once_nobody_else_has_had_it_for_a_while(
     watch = SimpleNamespace(start=lambda: None, stop=lambda: gaps.pop(0))
     device = SimpleNamespace(torch_device=torch.device("cuda"), synchronize=lambda: None, watch=lambda: watch)
     driver = SimpleNamespace(
-        hold=lambda exclusive: events.append("hold"), release=lambda: events.append("release")
+        hold=lambda exclusive, after_tools: events.append("hold after tools" if after_tools else "hold"),
+        release=lambda: events.append("release"),
+        step=lambda name: contextlib.nullcontext(),
     )
     monkeypatch.setattr(policy, "QUIET_PAUSE_S", 0.0)
     monkeypatch.setattr(policy, "QUIET_S", 0.001)
     if holds > 1:
+        monkeypatch.setattr(policy, "FIRST_QUIET_WAIT_S", -1.0)
         monkeypatch.setattr(policy, "QUIET_WAIT_S", -1.0)
     quiet_device.hold_quiet(cast(ProblemContext, SimpleNamespace(device=device, driver=driver)))
-    assert events == ["hold", *["release", "hold"] * (holds - 1)]
+    assert events == ["hold", *["release", "hold after tools"] * (holds - 1)]
 
 
 class _Block:

@@ -122,7 +122,8 @@ class BaselineTimer:
         if self._cache.lacks("process_spread") and self._pooled_spread(call_ms, queued=True) is None:
             plain = policy.COMPARED_PROCESSES[self._kind]
         driver = self._context.driver
-        driver.ask(Expect(count=plain))
+        # On a GPU the candidate comes back in a process of its own; on a CPU it is still there.
+        driver.ask(Expect(count=plain + (self._kind == "cuda")))
         if self._kind == "cuda":  # on a CPU compiling would go on while the device is given away
             self.begin_compiling()
         try:
@@ -161,23 +162,29 @@ class BaselineTimer:
         return trusted_timing(timer.solo(eager, policy.SOLO_TURNS), timer.batch)
 
     def _measure(self) -> Baselines:
-        eager, sizer = self._reference(), self._session.sizer
-        # A process's first work has to be loaded, which waits for whatever is queued.
-        self._session.trusted_timer(1, queued=False).solo(eager, 1)
-        if eager.gate is not None:
-            eager.gate.expect(self._context.operations)
-        count = sizer.grown(eager, sizer.size(eager, None))
+        step, sizer = self._context.driver.step, self._session.sizer
+        with step("lay out"):
+            eager = self._reference()
+        with step("size"):
+            # A process's first work has to be loaded, which waits for whatever is queued.
+            self._session.trusted_timer(1, queued=False).solo(eager, 1)
+            if eager.gate is not None:
+                eager.gate.expect(self._context.operations)
+            count = sizer.grown(eager, sizer.size(eager, None))
         gate, queued = eager.gate, eager.gate is not None
         capacity = gate.capacity if gate is not None else 0
-        alone = self._time_alone(eager, count, queued)
+        with step("time alone"):
+            alone = self._time_alone(eager, count, queued)
         compile_ratio, impossible = None, {}
         if "compile" in self._session.config.baselines:
             try:
-                compile_ratio = self._compile_ratio_with_retry(eager, count, alone, queued)
+                with step("time compiled"):
+                    compile_ratio = self._compile_ratio_with_retry(eager, count, alone, queued)
             except CandidateFailed as failure:
                 impossible["compile"] = _compile_failure_reason(failure)
         few = _few(count, alone.median_ms)
-        spread = self._process_spread(eager, few, queued=queued, call_ms=alone.median_ms)
+        with step("time process spread"):
+            spread = self._process_spread(eager, few, queued=queued, call_ms=alone.median_ms)
         self._dismiss_unneeded()
         facts = BaselineFacts(
             alone.median_ms, alone.spread_ms, compile_ratio, spread, impossible, self._disturbed
