@@ -88,8 +88,8 @@ class Device(Protocol):
     def total_bytes(self) -> int:
         """All of its memory."""
 
-    def trim(self) -> None:
-        """Give back what this process keeps for allocations to come."""
+    def trim(self, *, above: int = 0) -> None:
+        """Give back what this process keeps for allocations to come, where it is more than so many bytes."""
 
     def flush_cache(self) -> None:
         """Push inputs out of the last-level cache."""

@@ -163,9 +163,12 @@ class CpuDevice:
             return None
 
     def synchronize(self) -> None:
-        """Nothing is asynchronous on the CPU; nor is any memory kept, or on a chip."""
+        """Nothing is asynchronous on the CPU, nor is any memory on a chip."""
 
-    finish = trim = stain = synchronize
+    finish = stain = synchronize
+
+    def trim(self, *, above: int = 0) -> None:
+        """No memory is kept."""
 
     def write_noise(self, places: list[tuple[int, int]]) -> None:
         """Nothing is queued on a CPU."""

@@ -90,16 +90,19 @@ class CudaBlock:
         """New zeroed memory, no part of a larger allocation; raises OutOfMemoryError after `wait_s`."""
         size = -(-size // _GRANULE) * _GRANULE
         pointer = ctypes.c_void_p()
-        deadline = time.monotonic() + wait_s
-        # torch's allocator keeps what it freed, and other referees come and go.
-        torch.cuda.empty_cache()
+        deadline, has_trimmed = time.monotonic() + wait_s, False
         while code := _runtime().cudaMalloc(ctypes.byref(pointer), ctypes.c_size_t(size)):
             failure = _failure(code, f"allocating {size} bytes on the device")
             if code != _OUT_OF_MEMORY:
                 raise failure
-            if time.monotonic() > deadline:
-                raise torch.OutOfMemoryError(f"no {size} bytes to share are free on the device")
-            time.sleep(0.2)
+            if has_trimmed:
+                if time.monotonic() > deadline:
+                    raise torch.OutOfMemoryError(f"no {size} bytes to share are free on the device")
+                time.sleep(policy.MEMORY_POLL_S)
+            # Others come and go, and torch keeps what it freed. Where nothing is short that is left
+            # to it: allocations of all processes wait for each other in the driver.
+            torch.cuda.empty_cache()
+            has_trimmed = True
         block = cls(int(pointer.value or 0), size, device, owned=True)
         block.data.zero_()
         return block
@@ -293,10 +296,12 @@ class CudaDevice:
         return torch.cuda.mem_get_info(self.torch_device)[0]
 
     def total_bytes(self) -> int:
-        return torch.cuda.mem_get_info(self.torch_device)[1]
+        return int(torch.cuda.get_device_properties(self.torch_device).total_memory)
 
-    def trim(self) -> None:
-        torch.cuda.empty_cache()
+    def trim(self, *, above: int = 0) -> None:
+        held = torch.cuda.memory_reserved(self.torch_device) - torch.cuda.memory_allocated(self.torch_device)
+        if held > above:
+            torch.cuda.empty_cache()
 
     def stain(self) -> None:
         """Run kernels of torch's that work on NaN in shared memory, on every multiprocessor."""

@@ -14,6 +14,8 @@ STAINED_COLUMNS: Final = 2048
 """Numbers in such a row: torch's kernels keep as many in shared memory."""
 MEMORY_WAIT_S: Final = 30.0
 """Seconds to wait for device memory: other evaluations come and go."""
+MEMORY_POLL_S: Final = 0.1
+"""Seconds between two attempts."""
 GUARD_BYTES: Final = 64 << 20
 """Address space left unmapped on either side of guarded memory: wrong indices miss by rows."""
 GUARD_SLACK: Final = 4096

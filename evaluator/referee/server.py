@@ -22,7 +22,7 @@ from kernelwright.evaluator.referee.correctness.trials import TrialPool
 from kernelwright.evaluator.referee.device_memory import shortage
 from kernelwright.evaluator.referee.evaluate_candidate import EvaluationRequest, evaluate_candidate
 from kernelwright.evaluator.referee.open_problem import OpenProblem
-from kernelwright.evaluator.referee.policy import TRIALS_MEMORY_SHARE
+from kernelwright.evaluator.referee.policy import TRIALS_MEMORY_SHARE, UNUSED_BYTES
 from kernelwright.evaluator.referee.problem_check.inspection import (
     UNFIT,
     ProblemInspection,
@@ -122,9 +122,9 @@ class RefereeServer:
             reference.differentiate(secret.getrandbits(48))
 
         def pause() -> None:
-            """Let other evaluations time: opening takes seconds, and the next step can wait."""
+            """Let other evaluations time, or have memory: opening takes seconds, and can wait."""
             device.synchronize()
-            device.trim()  # they may need the memory
+            device.trim(above=UNUSED_BYTES)
             driver.hold(exclusive=False, anew=True)
 
         memory_bytes = int(device.free_bytes() * TRIALS_MEMORY_SHARE)

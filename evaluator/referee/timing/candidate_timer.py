@@ -195,9 +195,8 @@ class CandidateTimer:
 
     def _measure(self, candidate: CallBuffers) -> TimedCandidate:
         """Time one process against the reference's; raises what `time` does."""
-        began, step = time.monotonic(), self._session.context.driver.step
-        with step("lay out baseline"):
-            baselines = self.baselines.lay_out_beside_candidate()
+        began = time.monotonic()
+        baselines = self.baselines.lay_out_beside_candidate()
         candidate.worker.extend(time.monotonic() - began)
         baselines.restore_queue()
         turns = self._sized_comparison(candidate, baselines)
@@ -243,7 +242,7 @@ class CandidateTimer:
             both = (candidate, eager) if queued else ()
             wanted = sizer.wanted(call_ms, usual_ms, *both)
             if wanted <= 2 * count:
-                with _told_apart(eager.worker), step("time single calls"):
+                with _told_apart(eager.worker):
                     timer.add_lone_calls(turns, candidate, eager)
                 self._kept += timer.take_kept()
                 return turns

@@ -26,7 +26,7 @@ class _Gpu:
     def total_bytes(self) -> int:
         return TOTAL
 
-    def trim(self) -> None:
+    def trim(self, *, above: int = 0) -> None:
         pass
 
 
