@@ -211,7 +211,7 @@ class Hold(DriverRequest[DeviceHeld]):
     exclusive: bool
     anew: bool
     """Give it back first, so that those who wait come before."""
-    after_tools: bool
+    after_tools: bool = False
     """With `exclusive`: wait for the end of calls under a tool, which are stopped otherwise."""
 
 

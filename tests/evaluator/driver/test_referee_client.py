@@ -109,8 +109,6 @@ def test_work_that_can_be_paused_shares_anew_without_a_gap(shared: tuple[DeviceL
     workers = WorkerService(NOTHING, NOTHING, lock, NOTHING, NOTHING)
     other = DeviceLock("cuda:0", wait_s=20)
     other.hold_alone()
-    workers.hold(
-        driver_requests.Hold(exclusive=False, anew=True, after_tools=False), EvaluationJob(on_stage=print)
-    )
+    workers.hold(driver_requests.Hold(exclusive=False, anew=True), EvaluationJob(on_stage=print))
     assert not work.running
     other.close()

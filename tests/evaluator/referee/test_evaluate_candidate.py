@@ -299,10 +299,7 @@ class _Exacting(CandidateTimer):
 
     def __init__(self, timer: CandidateTimer, driver: InProcessDriver) -> None:
         vars(self).update(vars(timer))
-        self._driver, self.last_hold = (
-            driver,
-            driver_requests.Hold(exclusive=True, anew=False, after_tools=False),
-        )
+        self._driver, self.last_hold = driver, driver_requests.Hold(exclusive=True, anew=False)
 
     def compare_with_exact(self) -> None:
         if self._kept:
