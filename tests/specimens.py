@@ -40,7 +40,7 @@ HARMLESS_BOUND: Final = 1.3
 _CALL_S, _LOAD_S, _BUILD_S = 5.0, 20.0, 300.0
 _SHORT_S = 5.0
 _MEMORY_GIB = 4.0
-_EVERYDAY_OF_A_CLASS: Final = 3
+_EVERYDAY_OF_A_CLASS: Final = 2
 _HEADER = re.compile(r"# (\w+): (.*)")
 
 
@@ -93,7 +93,7 @@ def specimens() -> list[Specimen]:
 
 
 def everyday_specimens() -> list[Specimen]:
-    """Choose what `make test` judges: up to three attacks and honest ones of each class.
+    """Choose what `make test` judges: up to two attacks and two honest ones of each class.
 
     `make test-all` judges all. Those on problems that many others are judged on come first: opening a problem
     takes as long as judging.
