@@ -35,7 +35,6 @@ class PooledSpreads:
     """Spreads between processes on one kind of device, of all problems, by the length of a call.
 
     A few processes tell their spread badly (three degrees of freedom); those of many problems tell it well.
-    The shorter a call, the larger is what processes differ in: shorter calls of other problems count as well.
     """
 
     driver: DriverLink
@@ -43,33 +42,24 @@ class PooledSpreads:
     """Its name, with torch's version."""
 
     def typical(self, queued: bool, call_ms: float) -> float | None:
-        """A spread that most problems with calls as long or shorter do not exceed.
-
-        None while too few are known. Calls as long come first: shorter ones count only until these suffice.
-        """
-        known: list[float] = []
-        for decade in range(_decade(call_ms), _decade(policy.SHORTEST_CALL_MS) - 1, -1):
-            known += self._known(queued, decade)
-            if len(known) >= policy.POOLED_SPREADS:
-                return sorted(known)[math.ceil(policy.POOLED_QUANTILE * len(known)) - 1]
-        return None
+        """A spread that most problems with such calls do not exceed; None while too few are known."""
+        known = sorted(self._known(queued, call_ms))
+        if len(known) < policy.POOLED_SPREADS:
+            return None
+        return known[math.ceil(policy.POOLED_QUANTILE * len(known)) - 1]
 
     def add(self, queued: bool, call_ms: float, spread: float) -> None:
         """Add the spread that was measured for one problem."""
-        decade = _decade(call_ms)
-        spreads = [*self._known(queued, decade), spread][-policy.KEPT_SPREADS :]
-        self.driver.remember({"spreads": spreads}, self._about(queued, decade))
+        spreads = [*self._known(queued, call_ms), spread][-policy.KEPT_SPREADS :]
+        self.driver.remember({"spreads": spreads}, self._about(queued, call_ms))
 
-    def _known(self, queued: bool, decade: int) -> list[float]:
-        stored = self.driver.recall(self._about(queued, decade)).get("spreads")
+    def _known(self, queued: bool, call_ms: float) -> list[float]:
+        stored = self.driver.recall(self._about(queued, call_ms)).get("spreads")
         return [one for one in stored if isinstance(one, float)] if isinstance(stored, list) else []
 
-    def _about(self, queued: bool, decade: int) -> str:
+    def _about(self, queued: bool, call_ms: float) -> str:
+        decade = math.floor(math.log10(max(call_ms, policy.SHORTEST_CALL_MS)))
         return f"{_key('process_spreads', queued)}:{decade}:{self.device}"
-
-
-def _decade(call_ms: float) -> int:
-    return math.floor(math.log10(max(call_ms, policy.SHORTEST_CALL_MS)))
 
 
 def _key(name: str, queued: bool) -> str:
