@@ -13,6 +13,10 @@ from kernelwright.evaluator.referee.reference.input_structure import computable
 
 _LARGEST_EXPONENT: Final = 1100
 """More than any exponent of float64, of tiny numbers too."""
+_SAMPLED: Final = 1 << 16
+"""Elements among which those below a gap are surely met."""
+_FEWEST_SAMPLED: Final = 1 << 12
+"""Such elements that are not zero, at least."""
 
 
 def group_columns(leaf: torch.Tensor) -> int:
@@ -45,11 +49,11 @@ def gap_below(exact: torch.Tensor) -> float | None:
 
     None where there is no such gap.
     """
+    if exact.numel() > _SAMPLED and not _may_have_gap(exact):
+        return None
     counts = torch.zeros(2 * _LARGEST_EXPONENT, dtype=torch.int64)
     for part in flat_chunks(exact):
-        exponents = torch.frexp(part).exponent.long() + _LARGEST_EXPONENT
-        exponents = torch.where((part != 0) & part.isfinite(), exponents, 0)
-        counts += torch.bincount(exponents, minlength=len(counts)).cpu()
+        counts += torch.bincount(_exponents(part), minlength=len(counts)).cpu()
     counts[0] = 0
     below = counts.cumsum(0)
     enough = max(policy.FEWEST_BELOW_GAP, policy.SHARE_BELOW_GAP * int(counts.sum()))
@@ -58,6 +62,25 @@ def gap_below(exact: torch.Tensor) -> float | None:
         if following - last > policy.GAP_BITS and int(below[last]) >= enough:
             return math.ldexp(0.5, following - _LARGEST_EXPONENT)
     return None
+
+
+def _may_have_gap(exact: torch.Tensor) -> bool:
+    """Look at some elements and the largest: a gap among all is one among these, which are fewer."""
+    generator = torch.Generator(exact.device).manual_seed(0)
+    places = torch.randint(exact.numel(), (_SAMPLED,), generator=generator, device=exact.device)
+    largest = [torch.where(part.isfinite(), part.abs(), 0.0).amax() for part in flat_chunks(exact)]
+    found = _exponents(torch.cat([exact.flatten()[places], torch.stack(largest)])).cpu()
+    found = found[found > 0]
+    filled = found.unique().tolist()
+    return len(found) < _FEWEST_SAMPLED or any(
+        following - last > policy.GAP_BITS for last, following in pairwise(filled)
+    )
+
+
+def _exponents(values: torch.Tensor) -> torch.Tensor:
+    """Exponents of float64 values, all positive; 0 for what is zero or not finite."""
+    exponents = torch.frexp(values).exponent.long() + _LARGEST_EXPONENT
+    return torch.where((values != 0) & values.isfinite(), exponents, 0)
 
 
 def bulk(groups: torch.Tensor, sizes: torch.Tensor) -> float:
@@ -78,7 +101,10 @@ def all_finite(values: torch.Tensor) -> bool:
 
 def finite_or_zero(values: torch.Tensor) -> torch.Tensor:
     """The values, with zeros in place of what is not finite."""
-    return values if all_finite(values) else torch.where(values.isfinite(), values, 0.0)
+    # To ask a GPU takes longer than to write: others use it by turns.
+    if not values.is_cuda and all_finite(values):
+        return values
+    return torch.where(values.isfinite(), values, 0.0)
 
 
 def without_large(values: torch.Tensor, exact: torch.Tensor, size: float) -> torch.Tensor:

@@ -57,6 +57,26 @@ def test_outliers_that_trials_make_excuse_what_is_rounded_beside_them() -> None:
 
 
 @pytest.mark.parametrize(
+    ("large", "zeros"),
+    [(1.0, 0.0), (1e-5, 0.0), (0.9, 0.0), (0.3, 0.999)],
+    ids=["a column", "few", "most", "beside zeros"],
+)
+def test_a_gap_is_seen_in_outputs_that_are_looked_at_in_part(large: float, zeros: float) -> None:
+    """As in small ones, wherever the large elements lie and however few they are."""
+    values = torch.randn(1 << 13, 64, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    assert gap_below(values) is None
+    assert gap_below(torch.where(torch.rand_like(values) < zeros, 0.0, values)) is None
+    stands_out = torch.rand(values.shape, generator=torch.Generator().manual_seed(2)) < large
+    if large == 1.0:
+        stands_out[:, 1:] = False
+    values = torch.where(stands_out, 1e9, values)
+    values = torch.where(torch.rand_like(values) < zeros, 0.0, values)
+    least = gap_below(values)
+    assert least is not None
+    assert 100 < least <= 1e9
+
+
+@pytest.mark.parametrize(
     "sizes",
     [
         torch.randn(1 << 16).double().abs(),
