@@ -71,7 +71,7 @@ def _may_have_gap(exact: torch.Tensor) -> bool:
     largest = [torch.where(part.isfinite(), part.abs(), 0.0).amax() for part in flat_chunks(exact)]
     found = _exponents(torch.cat([exact.flatten()[places], torch.stack(largest)])).cpu()
     found = found[found > 0]
-    filled = found.unique().tolist()
+    filled = sorted(set(found.tolist()))
     return len(found) < _FEWEST_SAMPLED or any(
         following - last > policy.GAP_BITS for last, following in pairwise(filled)
     )

@@ -141,8 +141,8 @@ def mark(leaves: list[torch.Tensor]) -> int:
     for leaf in leaves:
         held = leaf.resolve_conj().contiguous().view(-1)
         whole = held.view(torch.int32 if leaf.element_size() % 4 == 0 else torch.uint8)
-        for number, part in enumerate(torch.split(whole, policy.CHUNK_ELEMENTS)):
-            found += (number + 1) * int(part.sum(dtype=torch.int64))
+        parts = enumerate(torch.split(whole, policy.CHUNK_ELEMENTS), 1)
+        found += int(torch.stack([number * part.sum(dtype=torch.int64) for number, part in parts]).sum())
     return found
 
 
