@@ -44,7 +44,8 @@ demo: $(READY)  ## Run the whole pipeline on 4 problems, with no key and no GPU
 	@rm -rf $(DEMO)/datasets
 	@$(BIN)/kernelwright export sft --workspace $(DEMO) --out $(DEMO)/datasets/sft >/dev/null & sft=$$!; \
 	  $(BIN)/kernelwright export trajectories --workspace $(DEMO) --out $(DEMO)/datasets/trajectories >/dev/null & all=$$!; \
-	  $(BIN)/kernelwright leaderboard --workspace $(DEMO) --html $(DEMO)/leaderboard.html && wait $$sft && wait $$all
+	  $(BIN)/kernelwright leaderboard --workspace $(DEMO) --html $(DEMO)/leaderboard.html; board=$$?; \
+	  wait $$sft; sft=$$?; wait $$all && exit $$((board + sft))
 	@echo "wrote    $(DEMO)/datasets/sft and $(DEMO)/datasets/trajectories, from all runs of the demo"
 	@echo "look     $(DEMO)/leaderboard.html in any browser; $(BIN)/kernelwright kernels list --workspace $(DEMO)"
 

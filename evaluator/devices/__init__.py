@@ -83,7 +83,7 @@ class Device(Protocol):
         """A fresh stopwatch."""
 
     def free_bytes(self) -> int:
-        """Memory that may still be taken."""
+        """Memory that this process may still take."""
 
     def total_bytes(self) -> int:
         """All of its memory."""

@@ -235,6 +235,7 @@ class CudaDevice:
         self._watch: CudaWatch | None = None
 
     def allocate(self, size: int, wait_s: float = policy.MEMORY_WAIT_S) -> CudaBlock:
+        self.trim(above=policy.UNUSED_BYTES)
         return CudaBlock.create(max(size, 1), self.torch_device, wait_s=wait_s)
 
     def allocate_word(self) -> PinnedBlock | CudaBlock:
@@ -293,7 +294,8 @@ class CudaDevice:
         return self._watch
 
     def free_bytes(self) -> int:
-        return torch.cuda.mem_get_info(self.torch_device)[0]
+        held = torch.cuda.memory_reserved(self.torch_device) - torch.cuda.memory_allocated(self.torch_device)
+        return torch.cuda.mem_get_info(self.torch_device)[0] + held
 
     def total_bytes(self) -> int:
         return int(torch.cuda.get_device_properties(self.torch_device).total_memory)

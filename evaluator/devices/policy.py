@@ -14,6 +14,10 @@ STAINED_COLUMNS: Final = 2048
 """Numbers in such a row: torch's kernels keep as many in shared memory."""
 MEMORY_WAIT_S: Final = 30.0
 """Seconds to wait for device memory: other evaluations come and go."""
+UNUSED_BYTES: Final = 4 << 30
+"""Freed memory that a process may hold when it takes more. With eight evaluations on an H200, to give all of
+it back at every step of opening, and to ask how much is free, took a quarter of opening: both wait for
+whatever other processes ask of the driver, such as contexts."""
 MEMORY_POLL_S: Final = 0.1
 """Seconds between two attempts."""
 GUARD_BYTES: Final = 64 << 20

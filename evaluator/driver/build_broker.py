@@ -63,10 +63,10 @@ class BuildBroker:
     def _built(self, wanted: BuildRequest, worker: WorkerHandle) -> tuple[BuildOutcome, float]:
         """A build, and the seconds waited for it or for the device, which others may have while it runs."""
         gpu, held, asked = gpu_of(self.device), self.lock.held, time.monotonic()
-        if self.device == "cpu" or self.lock.is_preemptible:
-            self.lock.share()  # on a GPU, so that what asked for it is stopped while others time
-        else:
+        if self.device != "cpu" and not self.lock.is_preemptible:
             self.lock.release()
+        elif held != "tools":  # which is a share as well, and would have to be waited for again
+            self.lock.share()  # on a GPU, so that what asked for it is stopped while others time
         began = time.monotonic()
         try:
             outcome = self.builder.build(

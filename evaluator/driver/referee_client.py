@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
@@ -89,7 +90,7 @@ def _enter_stage(request: wire.EnterStage, *, job: EvaluationJob) -> None:
 
 
 def _record_step(request: wire.RecordStep, *, track: str) -> None:
-    trace.record(f"{track} steps", request.name, time.monotonic() - request.seconds)
+    trace.record(f"steps of {track}", request.name, time.monotonic() - request.seconds)
 
 
 def _traced(track: str, handler: Callable[[Any], Served | None], request: Request[Any]) -> Served | None:
@@ -203,9 +204,10 @@ class RefereeClient:
 
     def close(self) -> None:
         """Kill the referee and everything started for it."""
-        self._process.close()
-        self._workers.close()
-        self._lock.close()
+        with ExitStack() as closing:  # whatever cannot be ended, nobody waits for the device
+            closing.callback(self._lock.close)
+            closing.callback(self._workers.close)
+            self._process.close()
 
     def _converse(self, request: Request[A], job: EvaluationJob) -> A:
         """Serve the referee's requests until it answers; raises what `evaluate` raises."""

@@ -11,8 +11,10 @@ could lock, too, would let any of them stop our evaluations.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import time
+from collections.abc import Iterator
 from typing import Literal
 
 from kernelwright.evaluator.host import trace
@@ -75,13 +77,15 @@ class DeviceLock:
     def hold_alone(self, *, after_tools: bool = False) -> None:
         """Wait until nobody else has the device; raises what `share` raises.
 
-        Calls under a tool are stopped as other work is or, with `after_tools`, waited for.
+        Calls under a tool are stopped as other work is or, with `after_tools`, waited for; who has the device
+        alone already keeps it as it is.
         """
         if self.held != "alone":
             self.release()
-            if after_tools and self._tools is not None:
-                self._tools.claim(fcntl.LOCK_EX)
-            self._files.claim(fcntl.LOCK_EX)
+            with self._releasing_on_failure():
+                if after_tools and self._tools is not None:
+                    self._tools.claim(fcntl.LOCK_EX)
+                self._files.claim(fcntl.LOCK_EX)
             self._become("alone")
 
     def hold_for_tools(self) -> None:
@@ -96,10 +100,19 @@ class DeviceLock:
             # the device would be a deadlock. A share that is stopped for timing may be kept until then.
             if not (self.held == "shared" and self.is_preemptible):
                 self.release()
-            self._tools.claim(fcntl.LOCK_EX)
-            if not self.held:
-                self._take_share()
+            with self._releasing_on_failure():
+                self._tools.claim(fcntl.LOCK_EX)
+                if not self.held:
+                    self._take_share()
             self._become("tools")
+
+    @contextlib.contextmanager
+    def _releasing_on_failure(self) -> Iterator[None]:
+        try:
+            yield
+        except BaseException:
+            self.release()
+            raise
 
     def _take_share(self) -> None:
         if self._pausable is None:

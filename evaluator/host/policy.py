@@ -14,8 +14,9 @@ DEVICE_WAIT_S: Final = 3600.0
 """Seconds to wait for a device: four evaluations at their limit of 900 s. The longest hold seen was 167 s."""
 WANTED_POLL_S: Final = 0.01
 """Seconds between two looks whether somebody wants a shared device alone; a look is two system calls."""
-SHARED_SLICE_S: Final = 0.2
-"""Seconds that work which shares a device goes on at least, between two that have it alone."""
+SHARED_SLICE_S: Final = 0.5
+"""Seconds that work which shares a device goes on at least, between two that have it alone for 1 to 4 s each:
+others may wait for it, such as for calls under a tool."""
 BUILD_WAIT_S: Final = 1200.0
 """Seconds to wait for another process to build the same: a build has 300 s, and may queue behind others."""
 MAX_FILE_BYTES: Final = 64 << 20

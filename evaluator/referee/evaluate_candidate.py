@@ -171,6 +171,7 @@ def _evaluate_once(problem: OpenProblem, request: EvaluationRequest) -> tuple[Ou
         problem.sanitizer.end_unused()
         problem.free_memory()
         problem.timer.forget_kept()
+        problem.context.device.trim()
         problem.release_device()
         problem.timer.baselines.end_dismissed()
     return progress.outcome, None

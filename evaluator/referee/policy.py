@@ -8,10 +8,6 @@ from kernelwright.evaluator.schema.evaluation import Status
 
 TRIALS_MEMORY_SHARE: Final = 0.05
 """Share of a device's free memory for solved trials: contestants need the rest."""
-UNUSED_BYTES: Final = 4 << 30
-"""Freed memory that a referee may hold between two steps of opening. With eight evaluations on an H200, to
-give all of it back at every step, and to ask how much is free, took a quarter of opening: both wait for
-whatever other processes ask of the driver, such as contexts."""
 CALL_COPIES: Final = 3
 """Times a call's memory an evaluation needs: the reference in float64, and a candidate."""
 ENOUGH_FREE: Final = 0.5

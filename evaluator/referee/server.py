@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 import torch
 
 from kernelwright.evaluator.devices import Device, is_device_full, open_device
+from kernelwright.evaluator.devices.policy import UNUSED_BYTES
 from kernelwright.evaluator.ipc import referee_messages as wire
 from kernelwright.evaluator.ipc.channel import Channel, ChannelClosed, JsonObject
 from kernelwright.evaluator.ipc.driver_requests import Begin
@@ -22,7 +23,7 @@ from kernelwright.evaluator.referee.correctness.trials import TrialPool
 from kernelwright.evaluator.referee.device_memory import shortage
 from kernelwright.evaluator.referee.evaluate_candidate import EvaluationRequest, evaluate_candidate
 from kernelwright.evaluator.referee.open_problem import OpenProblem
-from kernelwright.evaluator.referee.policy import TRIALS_MEMORY_SHARE, UNUSED_BYTES
+from kernelwright.evaluator.referee.policy import TRIALS_MEMORY_SHARE
 from kernelwright.evaluator.referee.problem_check.inspection import (
     UNFIT,
     ProblemInspection,
@@ -122,7 +123,7 @@ class RefereeServer:
             reference.differentiate(secret.getrandbits(48))
 
         def pause() -> None:
-            """Let other evaluations time, or have memory: opening takes seconds, and can wait."""
+            """Give much freed memory back, and let others time: opening takes seconds, and can wait."""
             device.synchronize()
             device.trim(above=UNUSED_BYTES)
             driver.hold(exclusive=False, anew=True)

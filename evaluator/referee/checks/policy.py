@@ -12,7 +12,7 @@ REMARKING_TOOLS: Final = ("synccheck", "initcheck")
 SANITIZED_CALLS: Final = 2
 """Calls under a tool: the second finds what the first left behind."""
 SLOW_CALL_S: Final = 2.0
-"""Seconds of a first call under a tool from which on it is the only one: nobody can time meanwhile."""
+"""Seconds of a first call under a tool from which on it is the only one: no other candidate's can begin."""
 REPORT_S: Final = 20.0
 """Seconds a tool has for its report."""
 STRESS_S: Final = 4.0

@@ -159,7 +159,7 @@ class Sanitizer:
         if builds is not None and _has_nothing_of_its_own(source, builds):
             findings.needed = False
         else:
-            self._context.driver.hold(exclusive=False)
+            self._time.extend(self._context.driver.hold(exclusive=False))
             stress = self._start_workers()
             try:
                 if self._kind == "cpu":

@@ -123,7 +123,7 @@ class ToolProcesses:
             _advance([*(_load(each, source, limit) for each in watched), *beside])
             limit.extend(self._driver.hold_for_tools())
             for each in watched:
-                each.worker.limit(limit.left())  # one after another is waited for, and nobody can time
+                each.worker.limit(limit.left())  # one after another is waited for
             _advance([_call(each, limit) for each in watched])
             for each in watched:
                 if each.worker.lost:  # whatever it still runs on a device ends with it
@@ -178,11 +178,11 @@ def _load(watched: _Watched, source: str, limit: TimeLimit) -> Iterator[None]:
         configured = begin_configuration(context, worker, sharing="cpu")
         yield
         limit.extend(configured())
-        before, loaded = time.monotonic(), begin_load(context, worker, source, class_name="ModelNew")
+        left_s, loaded = limit.left(), begin_load(context, worker, source, class_name="ModelNew")
         yield
         loaded()
         if worker.builds.count:
-            limit.allow_builds(time.monotonic() - before)
+            limit.allow_builds(left_s - limit.left())
     except CandidateFailed as failure:
         watched.fail(failure)
 
@@ -196,9 +196,11 @@ def _call(watched: _Watched, limit: TimeLimit) -> Iterator[None]:
         construct(variant.context, worker, ModelSpec("ModelNew", "m", variant.seed, vary=False))
         buffers = lay_out_call(worker, "sanitize", variant.arguments, variant.output, private=True)
         for _ in range(policy.SANITIZED_CALLS):
-            called = buffers.begin_run("m", timeout_s=limit.left())
+            left_s = limit.left()
+            called = buffers.begin_run("m", timeout_s=left_s)
             yield
-            if called().inner_ms > policy.SLOW_CALL_S * 1e3:
+            # Its own account counts that it was stopped; the limit, that others were waited for.
+            if min(called().inner_ms / 1e3, left_s - limit.left()) > policy.SLOW_CALL_S:
                 break
     except CandidateFailed as failure:
         watched.fail(failure)

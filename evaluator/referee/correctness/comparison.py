@@ -35,7 +35,7 @@ from kernelwright.evaluator.referee.correctness.groups import (
     group_columns,
     grouped,
     rms,
-    without_large,
+    set_apart,
 )
 from kernelwright.evaluator.referee.correctness.limits import (
     AS_DRAWN,
@@ -218,14 +218,14 @@ def _compared(leaf: ExpectedLeaf, got: torch.Tensor, limit: float) -> tuple[floa
 def _rest_compared(
     leaf: ExpectedLeaf, rest: Rest, got: torch.Tensor, limit: float
 ) -> tuple[float, torch.Tensor]:
-    """Compare what is left without elements that stand out, whose size would excuse it."""
+    """Compare what is left without what stands out, in small groups: the size of others would excuse it."""
     exact = leaf.exact if leaf.jumps is None else _nearest(leaf.exact, leaf.jumps, got)
     if leaf.overflowed is not None:
         got = torch.where(leaf.overflowed, exact.to(got.dtype), got)
-    exact, got = (without_large(values, leaf.exact, rest.below) for values in (exact, got))
+    exact, got = (set_apart(values, leaf.exact, rest.below) for values in (exact, got))
     most, eps = dtype_limit(limit, rest.precision), torch.finfo(rest.precision).eps
     ratio, wrong = _floating(exact, rest.scale, got, most * policy.REST_FACTOR, eps=eps)
-    return ratio / policy.REST_FACTOR, wrong
+    return ratio / policy.REST_FACTOR, wrong.view_as(leaf.exact)
 
 
 def _nearest(exact: torch.Tensor, jumps: Discontinuities, got: torch.Tensor) -> torch.Tensor:

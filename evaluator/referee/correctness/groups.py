@@ -94,6 +94,15 @@ def bulk_rms(values: torch.Tensor, exact: torch.Tensor) -> float:
     return bulk(*(rms(grouped(finite_or_zero(each)).double()) for each in (values, exact)))
 
 
+def least_scales_by_size(scales: torch.Tensor, sizes: torch.Tensor, *, eps: float) -> torch.Tensor:
+    """Least scales of groups: where there are many, roundings and perturbations cancel in some by chance."""
+    known = sizes > 0
+    if not bool(known.any()):
+        return scales
+    usual = float((scales[known] / sizes[known]).median())
+    return sizes * min(policy.USUAL_SHARE * usual, policy.MOST_USUAL_EPS * eps)
+
+
 def all_finite(values: torch.Tensor) -> bool:
     """Return whether every element is surely finite; False also where only their sum overflows."""
     return bool(computable(values).sum().isfinite())
@@ -107,9 +116,25 @@ def finite_or_zero(values: torch.Tensor) -> torch.Tensor:
     return torch.where(values.isfinite(), values, 0.0)
 
 
-def without_large(values: torch.Tensor, exact: torch.Tensor, size: float) -> torch.Tensor:
-    """The values, with zeros in place of those whose exact ones have a size or more."""
-    return torch.where(exact.abs() >= size, 0.0, values)
+def refined(leaf: torch.Tensor) -> torch.Tensor:
+    """A leaf as rows of its smallest groups, where a group spans several rows; others unchanged.
+
+    An output of three forces a particle is one group; here some neighbours are.
+    """
+    columns = 1
+    for size in reversed(leaf.shape):
+        if columns * size >= policy.SMALL_GROUP:
+            fewest = math.ceil(policy.SMALL_GROUP / columns)
+            counts = [count for count in range(fewest, min(size, 16 * fewest)) if size % count == 0]
+            is_row = columns == 1 and leaf.dim() > 1
+            return leaf if is_row or not counts else leaf.reshape(-1, columns * counts[0])
+        columns *= size
+    return leaf
+
+
+def set_apart(values: torch.Tensor, exact: torch.Tensor, size: float) -> torch.Tensor:
+    """The values in small groups, with zeros in place of those whose exact ones have a size or more."""
+    return refined(values if math.isinf(size) else torch.where(exact.abs() >= size, 0.0, values))
 
 
 def flat_chunks(values: torch.Tensor) -> tuple[torch.Tensor, ...]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
@@ -37,8 +38,10 @@ from kernelwright.evaluator.referee.correctness.groups import (
     gap_below,
     group_columns,
     grouped,
+    least_scales_by_size,
+    refined,
     rms,
-    without_large,
+    set_apart,
 )
 from kernelwright.evaluator.referee.correctness.limits import HALF_BITS, dtype_limit
 from kernelwright.evaluator.referee.correctness.op_trace import OpTrace
@@ -50,12 +53,12 @@ from kernelwright.evaluator.schema.errors import ProblemError
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """An output without the elements that stand out."""
+    """An output without the elements that stand out, in groups as small as can be."""
 
     below: float
-    """Their least size."""
+    """Their least size; infinite where none do."""
     scale: torch.Tensor
-    """The error scale of each group without them, shape [groups]."""
+    """The error scale of each such group without them, shape [groups]."""
     precision: torch.dtype
 
 
@@ -80,7 +83,7 @@ class ExpectedLeaf:
     jumps: Discontinuities | None = None
     """Floating values that jump where a decision hangs on rounding."""
     rest: Rest | None = None
-    """The rest, where some elements stand out; None where none do."""
+    """The rest, where some elements stand out or its groups could be smaller."""
 
     @property
     def precision(self) -> torch.dtype:
@@ -239,9 +242,11 @@ def _rest(
     computed: torch.Tensor, exact: torch.Tensor, moved: torch.Tensor, *, half: torch.dtype | None
 ) -> Rest | None:
     below = gap_below(exact)
-    if below is None:
+    if below is None and refined(exact) is exact:
         return None
-    found = _scale(*(without_large(each, exact, below) for each in (computed, exact, moved)), half=half)
+    below = below or math.inf
+    apart = (set_apart(each, exact, below) for each in (computed, exact, moved))
+    found = _scale(*apart, half=half, is_rest=True)
     return None if found.scale is None else Rest(below, found.scale, found.precision)
 
 
@@ -309,12 +314,18 @@ def _roundoff(model: nn.Module, arguments: Arguments, math_policy: str) -> float
 
 
 def _scale(
-    computed: torch.Tensor, exact: torch.Tensor, moved: torch.Tensor, *, half: torch.dtype | None
+    computed: torch.Tensor,
+    exact: torch.Tensor,
+    moved: torch.Tensor,
+    *,
+    half: torch.dtype | None,
+    is_rest: bool = False,
 ) -> ExpectedLeaf:
     """Measure error scales, and find out if roundings to `half` precision on the way are most of the error.
 
     If so, half precision's lower limits apply. The part of the scale without these roundings is raised by as
-    much as they are lower, so that it allows what it always does.
+    much as they are lower, so that it allows what it always does. Every group may err by a share of the whole
+    output's size; that of the rest, whose sizes may have a long tail, is the median group's.
     """
     information = torch.finfo(computed.dtype)
     # Each step on the whole of a large output would take its memory again.
@@ -325,22 +336,14 @@ def _scale(
     is_halved = half is not None and (_overall_rms(own) > policy.HALF_PRECISION_RATIO * _overall_rms(others))
     scales = torch.maximum(own, others * (policy.OTHER_LIMIT / policy.REDUCED_LIMIT) if is_halved else others)
     sizes = squares.sqrt()
-    scales = torch.maximum(scales, _least_scales_by_size(scales, sizes, eps=information.eps))
-    overall = squares.mean().sqrt() * (policy.OVERALL_EPS * information.eps)
+    scales = torch.maximum(scales, least_scales_by_size(scales, sizes, eps=information.eps))
+    usual = sizes[sizes > 0].nanmedian() if is_rest and bool(sizes.any()) else squares.mean().sqrt()
+    overall = usual * (policy.OVERALL_EPS * information.eps)
     # Of half precision the one rounding that a reference makes is nearly all of its error.
     share = 1.0 if is_halved or information.bits == HALF_BITS else policy.OWN_ERROR_SHARE
     roundoff = max(bulk(others, sizes), bulk(own, sizes) / share, information.tiny)
     scales = torch.maximum(scales, overall) + information.tiny
     return ExpectedLeaf(computed, exact, scales, roundoff, half if is_halved else None)
-
-
-def _least_scales_by_size(scales: torch.Tensor, sizes: torch.Tensor, *, eps: float) -> torch.Tensor:
-    """Least scales of groups: where there are many, roundings and perturbations cancel in some by chance."""
-    known = sizes > 0
-    if not bool(known.any()):
-        return scales
-    usual = float((scales[known] / sizes[known]).median())
-    return sizes * min(policy.USUAL_SHARE * usual, policy.MOST_USUAL_EPS * eps)
 
 
 def _overall_rms(groups: torch.Tensor) -> float:

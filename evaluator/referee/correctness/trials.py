@@ -257,6 +257,9 @@ class TrialPool:
             for trial in self.unseen:
                 trial.forget()
             self.unseen = [made for name in _TIMED if name in verified and (made := self._another(name))]
+            with contextlib.suppress(ProblemError):
+                draw = functools.partial(self._drawn, self._seed())
+                self.unseen.append(self._noted(self._trial(AS_DRAWN, draw, self.draws[0].model)))
 
     def _rotate(self) -> None:
         first = self.draws[0]

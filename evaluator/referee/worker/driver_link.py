@@ -50,8 +50,10 @@ class DriverLink:
     def step(self, name: str) -> Iterator[None]:
         """Record the time spent inside as a span of the trace."""
         began = time.monotonic()
-        yield
-        self.ask(wire.RecordStep(name=name, seconds=time.monotonic() - began))
+        try:
+            yield
+        finally:
+            self.ask(wire.RecordStep(name=name, seconds=time.monotonic() - began))
 
     def hold(self, *, exclusive: bool, anew: bool = False, after_tools: bool = False) -> float:
         """Wait for the device; returns the seconds waited, which are nobody's fault.
@@ -66,7 +68,7 @@ class DriverLink:
     def hold_for_tools(self) -> float:
         """Share the device for calls under a tool, until the next `hold` or `release`.
 
-        Returns the seconds waited: for those who time after such calls.
+        Returns the seconds waited, for other candidates' such calls and for those who time after them.
         """
         self._holds = True
         return self.ask(wire.HoldForTools()).waited_s

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,10 +15,11 @@ from kernelwright.evaluator.driver.evaluation_job import EvaluationJob
 from kernelwright.evaluator.driver.measurement_cache import FactMemory
 from kernelwright.evaluator.driver.referee_client import request_handlers
 from kernelwright.evaluator.driver.worker_service import WorkerService
+from kernelwright.evaluator.host import trace
 from kernelwright.evaluator.host.device_lock import DeviceLock
 from kernelwright.evaluator.ipc import driver_requests
 from kernelwright.evaluator.ipc.driver_requests import DriverRequest
-from kernelwright.evaluator.schema.errors import EvaluatorError
+from kernelwright.evaluator.schema.errors import EvaluatorError, MachineError
 from kernelwright.evaluator.schema.evaluation import Build
 from tests.messages import check_handlers, kinds_in
 
@@ -112,3 +114,72 @@ def test_work_that_can_be_paused_shares_anew_without_a_gap(shared: tuple[DeviceL
     workers.hold(driver_requests.Hold(exclusive=False, anew=True), EvaluationJob(on_stage=print))
     assert not work.running
     other.close()
+
+
+def test_a_build_under_a_tool_keeps_others_from_theirs(shared: tuple[DeviceLock, _Work]) -> None:
+    """Given back, the turn would have to be waited for again, while the candidate's time runs."""
+    lock, _ = shared
+    lock.hold_for_tools()
+    other = DeviceLock("cuda:0", wait_s=0.2)
+
+    def build(*request: object, **options: object) -> Any:
+        with pytest.raises(MachineError, match="waited"):
+            other.hold_for_tools()
+        return SimpleNamespace(waited_s=0.0)
+
+    broker = BuildBroker(cast(Any, SimpleNamespace(build=build)), "cuda:0", lock, 1.0)
+    broker._built(NOTHING, cast(Any, SimpleNamespace(watch=None)))
+    assert lock.held == "tools"
+    other.close()
+
+
+def test_who_times_after_tools_waits_for_them_and_others_do_not(shared: tuple[DeviceLock, _Work]) -> None:
+    lock, work = shared
+    lock.hold_for_tools()
+    for after_tools in (False, True):
+        workers = WorkerService(NOTHING, NOTHING, DeviceLock("cuda:0", wait_s=1), NOTHING, NOTHING)
+        job = EvaluationJob(on_stage=print)
+        request = driver_requests.Hold(exclusive=True, anew=False, after_tools=after_tools)
+        if after_tools:
+            with pytest.raises(MachineError, match="tools"):
+                workers.hold(request, job)
+        else:
+            assert workers.hold(request, job).waited_s < 0.9
+            assert not work.running
+        workers.lock.close()
+
+
+class _Pauses:
+    """Pauses that have lasted longer at each look."""
+
+    def __init__(self, *seconds: float) -> None:
+        self._seconds = list(seconds)
+
+    @property
+    def paused_s(self) -> float:
+        return self._seconds.pop(0)
+
+
+def test_pauses_while_it_waits_for_its_turn_under_a_tool_are_counted_once(
+    shared: tuple[DeviceLock, _Work],
+) -> None:
+    lock, _ = shared
+    workers = WorkerService(NOTHING, NOTHING, lock, cast(Any, _Pauses(0.0, 1000.0)), NOTHING)
+    held = workers.hold_for_tools(driver_requests.HoldForTools(), EvaluationJob(on_stage=print))
+    assert (held.waited_s, lock.held) == (0.0, "tools")
+
+
+def test_steps_of_a_referee_are_spans_of_the_trace(tmp_path: Path) -> None:
+    workers = WorkerService(NOTHING, NOTHING, NOTHING, NOTHING, NOTHING)
+    job = EvaluationJob(on_stage=print)
+    memory = FactMemory(NOTHING, "cpu", 1)
+    record = request_handlers(job, workers, memory, "referee of a 1")[driver_requests.RecordStep]
+    trace.begin(tmp_path / "trace.json")
+    try:
+        record(driver_requests.RecordStep(name="compare", seconds=2.0))
+    finally:
+        trace.end()
+    written = (tmp_path / "trace.json").read_text()
+    assert "steps of referee of a 1" in written
+    (span,) = (json.loads(line.rstrip(",")) for line in written.splitlines() if '"ph": "X"' in line)
+    assert (span["name"], span["dur"] // 10_000) == ("compare", 200)

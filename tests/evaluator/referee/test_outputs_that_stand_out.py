@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from kernelwright.evaluator.referee.correctness.comparison import compare
-from kernelwright.evaluator.referee.correctness.groups import gap_below
+from kernelwright.evaluator.referee.correctness.groups import gap_below, refined
 from kernelwright.evaluator.referee.correctness.limits import AS_DRAWN
 from kernelwright.evaluator.referee.correctness.op_trace import trace_call
 from kernelwright.evaluator.referee.correctness.policy import FEWEST_BELOW_GAP, GAP_BITS
@@ -101,3 +101,36 @@ def test_a_gap_lies_below_what_stands_out() -> None:
     least = gap_below(-sizes)
     assert least is not None
     assert 2 < least <= 1000
+
+
+@pytest.mark.parametrize(
+    ("shape", "groups"),
+    [
+        ((2048, 3), (128, 48)),
+        ((640,), (20, 32)),
+        ((4, 14, 14), (8, 98)),
+        ((127, 3), None),
+        ((8, 96), None),
+        ((4, 7, 7), None),
+        ((5, 3), None),
+        ((0, 3), None),
+    ],
+    ids=str,
+)
+def test_rows_shorter_than_a_group_are_joined_to_few_neighbours(
+    shape: tuple[int, ...], groups: tuple[int, int] | None
+) -> None:
+    leaf = torch.randn(shape, dtype=torch.float64)
+    found = refined(leaf)
+    assert (found is leaf) == (groups is None)
+    assert groups is None or tuple(found.shape) == groups
+    assert torch.equal(found.flatten(), leaf.flatten())
+
+
+def test_small_neighbours_are_excused_by_their_own_size_alone() -> None:
+    sizes = torch.logspace(0, 30, 512).repeat_interleave(2)[:, None]
+    expected = _expected("return x[:1, :3] * torch.logspace(0, 30, 512).repeat_interleave(2)[:, None]")
+    right = expected.output.leaves[0]
+    assert _is_right(expected, right * (1 + 1e-6))
+    assert not _is_right(expected, torch.where(sizes < 1e20, 0.0, right))
+    assert _is_right(expected, torch.where(sizes < 1e20, 0.0, right), trial="outliers")
