@@ -5,7 +5,7 @@ from torch import nn
 
 POINTS = 2048
 
-SHAPES = {"small": {"POINTS": 768}}
+SHAPES = {"small": {"POINTS": 384}}
 
 
 class Model(nn.Module):
