@@ -1,6 +1,8 @@
 """Sizes of batches, from workers as they may be: no process runs here."""
 
+import contextlib
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -94,6 +96,8 @@ class _Timed(CandidateTimer):
 
     def __init__(self, timer: Callable[[int, bool], InterleavedTimer]) -> None:
         self._session = cast(Any, self)
+        driver = SimpleNamespace(step=lambda name: contextlib.nullcontext())
+        self.context = SimpleNamespace(driver=driver)
         self._kept = []
         self.timer = timer
         self.sizer = BatchSizer(timer, kind="cuda", most=MOST)
