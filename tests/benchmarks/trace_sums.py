@@ -33,6 +33,8 @@ def main() -> None:
     parser.add_argument("--track", help="print the spans of tracks that match, in order")
     options = parser.parse_args()
     found = spans(options.trace)
+    if not found:
+        parser.error(f"{options.trace} holds no span: nothing was evaluated")
     start = min(span["ts"] for span in found)
     if options.track:
         for span in sorted(found, key=lambda span: span["ts"]):
