@@ -294,16 +294,18 @@ class CudaDevice:
         return self._watch
 
     def free_bytes(self) -> int:
-        held = torch.cuda.memory_reserved(self.torch_device) - torch.cuda.memory_allocated(self.torch_device)
-        return torch.cuda.mem_get_info(self.torch_device)[0] + held
+        return torch.cuda.mem_get_info(self.torch_device)[0] + self._unused_bytes()
 
     def total_bytes(self) -> int:
         return int(torch.cuda.get_device_properties(self.torch_device).total_memory)
 
     def trim(self, *, above: int = 0) -> None:
-        held = torch.cuda.memory_reserved(self.torch_device) - torch.cuda.memory_allocated(self.torch_device)
-        if held > above:
+        if self._unused_bytes() > above:
             torch.cuda.empty_cache()
+
+    def _unused_bytes(self) -> int:
+        """Freed memory that torch's allocator keeps."""
+        return torch.cuda.memory_reserved(self.torch_device) - torch.cuda.memory_allocated(self.torch_device)
 
     def stain(self) -> None:
         """Run kernels of torch's that work on NaN in shared memory, on every multiprocessor."""
@@ -353,4 +355,4 @@ def _enter(device: torch.device) -> None:
                 raise
             if time.monotonic() > deadline:
                 raise torch.OutOfMemoryError(f"no room for a context: {error}") from error
-        time.sleep(0.2)
+        time.sleep(policy.MEMORY_POLL_S)

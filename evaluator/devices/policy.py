@@ -19,7 +19,7 @@ UNUSED_BYTES: Final = 4 << 30
 it back at every step of opening, and to ask how much is free, took a quarter of opening: both wait for
 whatever other processes ask of the driver, such as contexts."""
 MEMORY_POLL_S: Final = 0.1
-"""Seconds between two attempts."""
+"""Seconds between two attempts to get it."""
 GUARD_BYTES: Final = 64 << 20
 """Address space left unmapped on either side of guarded memory: wrong indices miss by rows."""
 GUARD_SLACK: Final = 4096

@@ -121,12 +121,14 @@ def refined(leaf: torch.Tensor) -> torch.Tensor:
 
     An output of three forces a particle is one group; here some neighbours are.
     """
-    columns = 1
-    for size in reversed(leaf.shape):
+    sizes, columns = list(leaf.shape), 1
+    while sizes[-1:] == [1]:
+        sizes.pop()
+    for size in reversed(sizes):
         if columns * size >= policy.SMALL_GROUP:
             fewest = math.ceil(policy.SMALL_GROUP / columns)
             counts = [count for count in range(fewest, min(size, 16 * fewest)) if size % count == 0]
-            is_row = columns == 1 and leaf.dim() > 1
+            is_row = columns == 1 and len(sizes) > 1
             return leaf if is_row or not counts else leaf.reshape(-1, columns * counts[0])
         columns *= size
     return leaf
