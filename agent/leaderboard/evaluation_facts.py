@@ -77,7 +77,8 @@ def _speed(evaluation: Evaluation, measured: Measurement) -> Iterator[tuple[str,
         [f"±{measured.noise_floor:.1%} baseline against itself"] if measured.noise_floor is not None else []
     )
     if measured.process_spread is not None:
-        noise.append(f"{measured.process_spread:.1%} between processes")
+        assumed = " (assumed)" if measured.spread_assumed else ""
+        noise.append(f"{measured.process_spread:.1%} between processes{assumed}")
     state = evaluation.environment.state if evaluation.environment else {}
     noise += [f"{name} {value}" for name, value in state.items() if name.endswith("load")]
     if noise:

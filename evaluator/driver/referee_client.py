@@ -129,6 +129,7 @@ class RefereeClient:
         self._pool = resources.warm_pools.of(launcher)
         builds = BuildBroker(resources.builder, device, self._lock, config.limits.build_s)
         self._workers = WorkerService(launcher, self._pool, self._lock, pauses, builds)
+        self._pool.replenish()  # both import torch, at the same time
         try:
             if device == "cpu":
                 self._lock.share()  # importing torch takes a core
@@ -142,7 +143,6 @@ class RefereeClient:
             raise
         self._referees.append(self._process.sandboxed)
         self.report = self._process.sandboxed.report
-        self._pool.replenish()
         # Measurements are remembered by torch and device, too, which the opened referee names: until then the
         # key is without them.
         key = _policy_key(problem, config, device, self._threads)

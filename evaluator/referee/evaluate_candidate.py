@@ -13,6 +13,7 @@ from kernelwright.evaluator.building.lean_headers.suspicion import SUSPECT_STATU
 from kernelwright.evaluator.devices import is_device_full
 from kernelwright.evaluator.ipc.driver_requests import EnterStage
 from kernelwright.evaluator.referee.checks.kernel_profile import attribute_kernels, count_counters
+from kernelwright.evaluator.referee.checks.stress import RaceReport
 from kernelwright.evaluator.referee.correctness.guarded_calls import GuardedCalls
 from kernelwright.evaluator.referee.correctness.verification import Verifier
 from kernelwright.evaluator.referee.device_memory import require_shortage_is_own
@@ -23,10 +24,8 @@ from kernelwright.evaluator.referee.worker.call_buffers import CallBuffers
 from kernelwright.evaluator.referee.worker.candidate_failure import CandidateFailed
 from kernelwright.evaluator.referee.worker.quiet_device import hold_quiet
 from kernelwright.evaluator.referee.worker.setup import (
-    VERIFIED,
     ModelSpec,
     begin_load,
-    lay_out_call,
     load_model,
     start,
 )
@@ -89,15 +88,9 @@ def _run_stages(problem: OpenProblem, request: EvaluationRequest, progress: _Pro
     """Take a candidate through the stages; the first that raises decides its status."""
     config, source = problem.config, request.source
     measurement = plausibility = None
+    problem.prepare()
     progress.enter(Stage.LOAD)
-    with contextlib.ExitStack() as processes:
-        worker = timed = processes.enter_context(
-            problem.worker(
-                compile_s=request.compile_s,
-                full_headers=request.full_headers,
-                others_evicted=request.others_evicted,
-            )
-        )
+    with problem.worker(compile_s=request.compile_s, full_headers=request.full_headers) as worker:
         progress.started(worker)
         begin_load(problem.context, worker, source, class_name="ModelNew")()
 
@@ -111,13 +104,11 @@ def _run_stages(problem: OpenProblem, request: EvaluationRequest, progress: _Pro
             draw = problem.pool.draws[0]  # it is timed with weights that it was verified with
             state = draw.model.state_dict() if verification.weights == "state_dict" else None
             spec = draw.spec("ModelNew", state=state)
-            timed = processes.enter_context(_timed_process(problem, worker, source, spec))
-            progress.started(timed)
             problem.sanitizer.start_ahead(source, progress.builds)
-            with problem.device_alone(timed):
+            with problem.device_alone(worker):
                 with problem.context.driver.step("lay out candidate"):
-                    buffers = problem.session.lay_out(timed)
-                measurement = _time(problem, timed, buffers, source, spec, progress)
+                    buffers = problem.session.lay_out(worker)
+                measurement = _time(problem, worker, buffers, source, spec, progress)
                 plausibility = problem.roofline.assess(
                     measurement.candidate.median_ms, calls=measurement.calls_per_batch
                 )
@@ -126,18 +117,23 @@ def _run_stages(problem: OpenProblem, request: EvaluationRequest, progress: _Pro
                 problem.timer.compare_with_exact()
             progress.add(measurement)
             progress.add(plausibility)
-            progress.add(attribute_kernels(problem.context, timed, source))
-            with _verifier(problem, timed, request) as verifier:
+            progress.add(attribute_kernels(problem.context, worker, source))
+            with contextlib.suppress(CandidateFailed):  # others may need the memory of its timed calls
+                buffers.free()
+            with _verifier(problem, worker, request) as verifier:
                 verifier.guard_again(verification.guarded)
 
-        progress.add(_try_other_shapes(problem, timed, verification))  # recorded only
+        progress.add(_try_other_shapes(problem, worker, verification))  # recorded only
+        races = problem.sanitizer.look_for_races(
+            worker, source, progress.builds, repeatable=verification.bitwise_repeatable
+        )
 
     if config.counters and problem.on_gpu:
         progress.add(count_counters(problem.variant, source, request.compile_s))  # recorded only
     if measurement is not None:
         measurement = progress.add(_recheck_baseline(problem, measurement))
 
-    _sanitize(problem, source, measurement, verification, progress)
+    _sanitize(problem, source, measurement, races, progress)
 
     progress.enter(Stage.DECIDE)
     if measurement is not None and plausibility is not None:
@@ -199,27 +195,6 @@ def _verifier(problem: OpenProblem, worker: WorkerProcess, request: EvaluationRe
         raise failure from None
 
 
-@contextlib.contextmanager
-def _timed_process(
-    problem: OpenProblem, verified: WorkerProcess, source: str, spec: ModelSpec
-) -> Iterator[WorkerProcess]:
-    """The process to be timed: the verified one or, if it had to end for the baselines' sake, another one."""
-    if problem.can_measure_beside_candidate:
-        yield verified
-        return
-    verified.close()
-    problem.measure_baselines()
-    problem.release_device()
-    worker = start(problem.context, role="timed", compile_s=verified.compile_s)
-    with contextlib.closing(worker):
-        _load_again(problem, worker, source, spec)
-        base = problem.pool.bases[0]
-        buffers = lay_out_call(worker, VERIFIED, base.arguments, base.expected.output)
-        problem.context.device.synchronize()
-        buffers.run("m", timeout_s=problem.config.limits.call_s)
-        yield worker
-
-
 def _load_again(problem: OpenProblem, worker: WorkerProcess, source: str, spec: ModelSpec) -> None:
     """Load a verified candidate in another process, which shares the device and has time of its own."""
     problem.hold_device(exclusive=False)
@@ -271,6 +246,7 @@ def _recheck_baseline(problem: OpenProblem, measurement: Measurement) -> Measure
     """Time the baseline again, without the candidate, where that may tell more."""
     if not problem.timer.needs_recheck(measurement):
         return measurement
+    problem.timer.start_compared(measurement)
     problem.hold_device(exclusive=True)
     rechecked = problem.timer.recheck(measurement)
     problem.free_memory()
@@ -282,18 +258,17 @@ def _sanitize(
     problem: OpenProblem,
     source: str,
     measurement: Measurement | None,
-    verification: Verification,
+    races: RaceReport | None,
     progress: _Progress,
 ) -> None:
-    builds, repeatable = progress.builds, verification.bitwise_repeatable
-    skipped = problem.sanitizer.skipped(source, builds)
+    skipped = problem.sanitizer.skipped(source, progress.builds)
     if skipped is not None:
         progress.add(skipped)
         return
     progress.enter(Stage.SANITIZE)
     call_ms = measurement.candidate.median_ms if measurement is not None else None
     found = progress.add(
-        problem.sanitizer.sanitize(source, builds=builds, call_ms=call_ms, repeatable=repeatable)
+        problem.sanitizer.sanitize(source, builds=progress.builds, call_ms=call_ms, races=races)
     )
     if found.convicts is not None:
         raise CandidateFailed(found.convicts, found.reason)

@@ -64,35 +64,16 @@ class OpenProblem:
         return waited_s
 
     def release_device(self) -> None:
-        self.timer.baselines.pause_compiling()
         self.context.driver.release()
 
     @contextmanager
-    def worker(
-        self, *, compile_s: float, full_headers: bool, others_evicted: bool
-    ) -> Iterator[WorkerProcess]:
-        """Start a candidate's worker, whose time runs from here; end it afterwards.
-
-        On a GPU the reference is compiled meanwhile, unless it is compiled already, or others were evicted
-        because memory was short.
-        """
-        baselines = self.timer.baselines
-        if self.config.measure and self.on_gpu and (others_evicted or not baselines.begin_compiling()):
-            self.measure_baselines()
-            self.release_device()
+    def worker(self, *, compile_s: float, full_headers: bool) -> Iterator[WorkerProcess]:
+        """Start a candidate's worker, whose time runs from here; end it afterwards."""
         worker = start(self.context, role="candidate", full_headers=full_headers, compile_s=compile_s)
         with closing(worker):
             worker.limit(self.config.limits.total_s)
             worker.extend(self.hold_device(exclusive=False))
             yield worker
-
-    @property
-    def can_measure_beside_candidate(self) -> bool:
-        """False while baselines, which count for all candidates, are to be measured on a GPU.
-
-        Freezing a candidate does not stop what it has queued there.
-        """
-        return self.timer.baselines.known or not self.on_gpu
 
     @contextmanager
     def device_alone(self, worker: WorkerProcess) -> Iterator[None]:
@@ -125,6 +106,15 @@ class OpenProblem:
         try:
             return self.sanitizer.sanitize(source)
         finally:
+            self.release_device()
+
+    def prepare(self) -> None:
+        """On a GPU, measure baselines before the first candidate starts.
+
+        They count for all candidates; to freeze one would not stop what it has queued there.
+        """
+        if self.config.measure and self.on_gpu and not self.timer.baselines.known:
+            self.measure_baselines()
             self.release_device()
 
     def measure_baselines(self) -> None:

@@ -200,6 +200,8 @@ class Measurement(Record):
     process_spread: float | None = None
     """Relative standard deviation between processes of the reference; the candidate's are assumed to vary as
     much."""
+    spread_assumed: bool = False
+    """True where `process_spread` is what processes usually differ by, as this speedup is no close call."""
     noise_floor: float | None = None
     """Half-width of the same interval with the baseline against itself."""
     calls_per_batch: int

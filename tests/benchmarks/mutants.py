@@ -48,7 +48,7 @@ TESTS = """
   evaluator/referee/timing/timed_outputs  timed_outputs timed_inputs
   evaluator/referee/timing/policy         statistics claimed_time charged_turns timing_loop batch_size
                                           timed_inputs tamper_checks candidate_timer evaluate_candidate
-  evaluator/referee/timing/baseline/*     candidate_timer batch_size memory_of_calls pooled_spreads
+  evaluator/referee/timing/baseline/*     candidate_timer batch_size memory_of_calls
                                           compiled_reference evaluate_candidate
   evaluator/referee/timing/*              batch_size candidate_timer evaluate_candidate
   evaluator/referee/correctness/comparison        comparison tolerance timed_outputs timed_inputs

@@ -9,6 +9,7 @@ A clean report on what passed is remembered: the same module need not be looked 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import time
@@ -23,10 +24,13 @@ from kernelwright.evaluator.analysis.sanitizer_words import words_of_module
 from kernelwright.evaluator.backends.registry import BACKENDS
 from kernelwright.evaluator.ipc.driver_requests import VERSIONED, FindSanitizers
 from kernelwright.evaluator.referee.checks import policy
-from kernelwright.evaluator.referee.checks.stress import Stress
+from kernelwright.evaluator.referee.checks.stress import RaceReport, Stress
 from kernelwright.evaluator.referee.checks.tool_processes import TimeLimit, ToolProcesses, ToolRun
 from kernelwright.evaluator.referee.correctness.shape_variants import ShapeVariant, smaller
 from kernelwright.evaluator.referee.correctness.trials import TrialPool
+from kernelwright.evaluator.referee.worker.candidate_failure import CandidateFailed
+from kernelwright.evaluator.referee.worker.setup import begin_load, start
+from kernelwright.evaluator.referee.worker.worker_process import WorkerProcess
 from kernelwright.evaluator.schema.config import EvaluationConfig, Sanitize
 from kernelwright.evaluator.schema.evaluation import Sanitization, Status
 from kernelwright.evaluator.schema.record import sha256_text
@@ -98,9 +102,7 @@ class Sanitizer:
         self._smaller: list[ShapeVariant] | None = None
         self._time: TimeLimit
         """Of the candidate that is being sanitized."""
-        self._repeatable: bool | None = None
         self._tools = ToolProcesses(variant.context.driver)
-        self._stress: Stress | None = None
 
     def skipped(self, source: str, builds: int) -> Sanitization | None:
         """The record of a candidate's evaluation without this stage; None if the stage is to run."""
@@ -118,18 +120,26 @@ class Sanitizer:
 
         `end_unused` has to follow, once the candidate is evaluated.
         """
-        if self._kind != "cuda" or self.skipped(source, builds) is not None:
-            return
-        is_missing = self._context.driver.ask(FindSanitizers()).missing
-        if not is_missing and self._remembered(source) is None:
-            self._start_workers()
+        if self._kind == "cuda" and self._is_due(source, builds):
+            self._start_tools()
 
     def end_unused(self) -> None:
         """End processes that were started ahead."""
         self._tools.end_unused()
-        if self._stress is not None:
-            self._stress.close()
-            self._stress = None
+
+    def look_for_races(
+        self, worker: WorkerProcess, source: str, builds: int, *, repeatable: bool | None
+    ) -> RaceReport | None:
+        """Stress a candidate in the process that it was evaluated in; None where `sanitize` will not ask."""
+        if not self._is_due(source, builds):
+            return None
+        return self._stress(worker).examine(repeatable=repeatable)
+
+    def _is_due(self, source: str, builds: int) -> bool:
+        """Return whether `sanitize` will run the tools on what an evaluation has passed."""
+        if self.skipped(source, builds) is not None:
+            return False
+        return not self._context.driver.ask(FindSanitizers()).missing and self._remembered(source) is None
 
     def sanitize(
         self,
@@ -137,12 +147,12 @@ class Sanitizer:
         *,
         builds: int | None = None,
         call_ms: float | None = None,
-        repeatable: bool | None = None,
+        races: RaceReport | None = None,
     ) -> Sanitization:
         """Run the tools and stress on one candidate.
 
-        `builds`, `call_ms` and `repeatable` are known where it was just evaluated: extensions of its own, the
-        time of a call, and if outputs repeat bit by bit.
+        `builds`, `call_ms` and `races` are known where it was just evaluated: extensions of its own, the time
+        of a call, and what `look_for_races` found.
         """
         missing = self._context.driver.ask(FindSanitizers()).missing
         if missing:
@@ -154,18 +164,20 @@ class Sanitizer:
         self._time = TimeLimit(
             self._context.driver, self._limit_s + (policy.COMPILE_S if _compiles_itself(source) else 0.0)
         )
-        self._repeatable = repeatable
         findings = _Findings(words={word for _, word in words_of_module(source)})
         if builds is not None and _has_nothing_of_its_own(source, builds):
             findings.needed = False
         else:
             self._time.extend(self._context.driver.hold(exclusive=False))
-            stress = self._start_workers()
+            self._start_tools()
             try:
-                if self._kind == "cpu":
-                    self._run_cpu_tools(source, findings, call_ms, stress)
-                else:
-                    self._run_gpu_tools(source, findings, stress)
+                tool_run = (
+                    self._run_cpu_tools(source, findings, call_ms)
+                    if self._kind == "cpu"
+                    else self._run_gpu_tools(source, findings)
+                )
+                if not findings.failures:
+                    self._add_races(findings, races or self._races_of(source), tool_run, source)
             finally:
                 self.end_unused()
         found = findings.finished(time.monotonic() - started)
@@ -194,50 +206,57 @@ class Sanitizer:
         parts += [str(torch.version.cuda), *self._device_tools]
         return f"{VERSIONED}sanitized:{sha256_text(json.dumps(parts))}"
 
-    def _start_workers(self) -> Stress:
+    def _start_tools(self) -> None:
         """Start every process, unless that was done: importing torch under a tool takes longest."""
-        if self._stress is None:
-            tools = ("address",) if self._kind == "cpu" else self._device_tools
-            try:
-                for tool in tools:
-                    self._tools.start_ahead(tool)
-                share_s = self._limit_s * policy.STRESS_SHARE
-                seconds = max(policy.LEAST_STRESS_S, min(policy.STRESS_S, share_s))
-                call_s = min(policy.SANITIZED_CALL_S, self._limit_s)
-                self._stress = Stress(self._context, self._pool, seconds=seconds, call_s=call_s)
-            except BaseException:
-                self.end_unused()
-                raise
-        return self._stress
+        try:
+            for tool in ("address",) if self._kind == "cpu" else self._device_tools:
+                self._tools.start_ahead(tool)
+        except BaseException:
+            self.end_unused()
+            raise
 
-    def _run_cpu_tools(self, source: str, findings: _Findings, call_ms: float | None, stress: Stress) -> None:
-        """AddressSanitizer at the evaluated shapes or smaller ones, then the plain build under stress."""
+    def _stress(self, worker: WorkerProcess) -> Stress:
+        share_s = self._limit_s * policy.STRESS_SHARE
+        seconds = max(policy.LEAST_STRESS_S, min(policy.STRESS_S, share_s))
+        call_s = min(policy.SANITIZED_CALL_S, self._limit_s)
+        return Stress(worker, self._context, self._pool, seconds=seconds, call_s=call_s)
+
+    def _races_of(self, source: str) -> RaceReport:
+        """Stress a candidate in a process of its own."""
+        with contextlib.closing(start(self._context, role="sanitized")) as worker:
+            stress = self._stress(worker)
+            try:
+                begin_load(self._context, worker, source, class_name="ModelNew")()
+            except CandidateFailed as failure:
+                text = f"stress: {failure.status.value}: {failure.detail[:300]}"
+                return RaceReport(None, text, worker.builds.count, frozenset())
+            return stress.examine()
+
+    def _run_cpu_tools(self, source: str, findings: _Findings, call_ms: float | None) -> ToolRun:
+        """AddressSanitizer at the evaluated shapes or smaller ones."""
         tool_run = self._tried("address", self._variants_to_try(fast=self._is_quick(call_ms)), source)
         if tool_run.failures and tool_run.variant is not self._variant:
             (again,) = self._tools.run([("address", self._variant)], source, self._time)
             findings.add(tool_run, convict=False)
             tool_run = again
         findings.add(tool_run)
-        if not findings.failures:
-            self._look_for_races(source, findings, tool_run, stress)
+        return tool_run
 
-    def _run_gpu_tools(self, source: str, findings: _Findings, stress: Stress) -> None:
+    def _run_gpu_tools(self, source: str, findings: _Findings) -> ToolRun:
         """memcheck at the evaluated shapes, the slower tools at smaller ones: all at once.
 
         What fails beside the others for another reason than the tool's findings is tried again by itself.
         """
         first = [(tool, next(self._variants_of(tool))) for tool in self._device_tools]
-        for tool_run in self._tools.run(first, source, self._time, stress.prepare(source)):
+        for tool_run in self._tools.run(first, source, self._time):
             tried = tool_run
             if tool_run.trouble and not tool_run.failures:
                 tried = self._tried(tool_run.tool, self._variants_of(tool_run.tool), source)
             findings.add(tried)
-            if findings.failures:
-                return
             builds_nothing = not tried.trouble and _has_nothing_of_its_own(source, tried.builds)
-            if tool_run.tool == "memcheck" and builds_nothing:
+            if findings.failures or (tool_run.tool == "memcheck" and builds_nothing):
                 break
-        self._look_for_races(source, findings, tried, stress)
+        return tried
 
     def _tried(self, tool: str, variants: Iterator[ShapeVariant], source: str) -> ToolRun:
         """Run a tool by itself, at each of these shapes until the candidate runs there."""
@@ -250,17 +269,17 @@ class Sanitizer:
     def _variants_of(self, tool: str) -> Iterator[ShapeVariant]:
         return iter((self._variant,)) if tool == "memcheck" else self._variants_to_try(fast=False)
 
-    def _look_for_races(self, source: str, findings: _Findings, tool_run: ToolRun, stress: Stress) -> None:
-        """Stress, which also shows whether a candidate does in sight of a tool what it does otherwise."""
-        status, text = stress.examine(source, repeatable=self._repeatable)
-        if status is not None:
-            findings.failures.append((status, text))
-        elif text:
-            findings.remarks.append(text)
-        findings.words |= stress.hidden_by()
-        if _has_nothing_of_its_own(source, stress.builds):
+    @staticmethod
+    def _add_races(findings: _Findings, races: RaceReport, tool_run: ToolRun, source: str) -> None:
+        """Add what stress found; it also shows if a tool saw what the candidate does otherwise."""
+        if races.status is not None:
+            findings.failures.append((races.status, races.text))
+        elif races.text:
+            findings.remarks.append(races.text)
+        findings.words |= races.words
+        if _has_nothing_of_its_own(source, races.builds):
             findings.needed = False
-        elif stress.builds and not tool_run.builds:
+        elif races.builds and not tool_run.builds:
             findings.missing.append("the candidate built nothing while a tool watched it")
 
     def _is_quick(self, call_ms: float | None) -> bool:

@@ -98,8 +98,9 @@ class ToolProcesses:
         self._ahead: dict[str, WorkerProcess] = {}
 
     def start_ahead(self, tool: str) -> None:
-        """Start a process that will be needed: importing torch under a tool takes longest."""
-        self._ahead[tool] = self._start_under(tool)
+        """Start a process that will be needed, unless that was done."""
+        if tool not in self._ahead:
+            self._ahead[tool] = self._start_under(tool)
 
     def end_unused(self) -> None:
         while self._ahead:
@@ -107,20 +108,14 @@ class ToolProcesses:
             self._driver.report(worker.id, 0.0)
             worker.close()
 
-    def run(
-        self,
-        wanted: list[tuple[str, ShapeVariant]],
-        source: str,
-        limit: TimeLimit,
-        *beside: Iterator[None],
-    ) -> list[ToolRun]:
-        """Run a candidate under tools, each at a shape, all at once; what is `beside` advances with them."""
+    def run(self, wanted: list[tuple[str, ShapeVariant]], source: str, limit: TimeLimit) -> list[ToolRun]:
+        """Run a candidate under tools, each at a shape, all at once."""
         watched = [
             _Watched(tool, variant, self._ahead.pop(tool) if tool in self._ahead else self._start_under(tool))
             for tool, variant in wanted
         ]
         try:
-            _advance([*(_load(each, source, limit) for each in watched), *beside])
+            _advance([_load(each, source, limit) for each in watched])
             limit.extend(self._driver.hold_for_tools())
             for each in watched:
                 each.worker.limit(limit.left())  # one after another is waited for

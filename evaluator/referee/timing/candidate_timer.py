@@ -22,7 +22,7 @@ from kernelwright.evaluator.referee.timing.claimed_time import (
     forged_clock,
     trusted_timing,
 )
-from kernelwright.evaluator.referee.timing.speedup import BaselineFacts, measurement, slowed
+from kernelwright.evaluator.referee.timing.speedup import BaselineFacts, measurement, needs_spread, slowed
 from kernelwright.evaluator.referee.timing.timed_inputs import ComparedCall
 from kernelwright.evaluator.referee.timing.timing_loop import WRONG_WHEN_TIMED, WrittenAhead
 from kernelwright.evaluator.referee.timing.timing_session import TimingSession
@@ -133,15 +133,22 @@ class CandidateTimer:
         if self._last is None:
             return False
         may_be_slowed = found.contended if self._kind == "cuda" else found.speedup > 1
-        return may_be_slowed or self.baselines.measure().needs_launch_spread(self._last.batch.queued)
+        return may_be_slowed or self._lacks_spread(found)
+
+    def start_compared(self, found: Measurement) -> None:
+        """Start the processes that `recheck` will compare, if any, while others may still use the device.
+
+        Raises what `recheck` does.
+        """
+        if self._lacks_spread(found):
+            self.baselines.start_compared()
 
     def recheck(self, found: Measurement) -> Measurement:
         """Re-time the baseline alone to see whether the candidate slowed it.
 
         The known time alone is old, and a device does not always run at one speed. On a CPU the kernel may
         work on for a frozen candidate, which shows only after its end: every score above 1 is rechecked,
-        twice if the baseline seems slowed. If the candidate does not queue its calls and the baseline does,
-        measure instead how much processes differ in launching.
+        twice if the baseline seems slowed. Where that is needed, measure how much processes differ.
 
         Raises:
             DeviceFull: others hold the memory that the reference needs.
@@ -151,13 +158,20 @@ class CandidateTimer:
             return found
         baselines, queued = self.baselines.lay_out_alone(), self._last.batch.queued
         baselines.restore_queue()
-        if queued != baselines.queued:
-            self.baselines.compare_launching()
-            return self._last.against(baselines.beside(queued))
-        if self._kind != "cpu":
+        if self._kind == "cpu":
+            return self._recheck_on_cpu(self._last, baselines)
+        if found.contended and queued == baselines.queued:
             baselines.set_solo(self.baselines.time_alone(baselines, baselines.count, queued))
-            return self._last.against(baselines.beside(queued))
-        return self._recheck_on_cpu(self._last, baselines)
+        if self._lacks_spread(found):
+            self.baselines.compare_processes(baselines, queued=queued)
+        return self._last.against(baselines.beside(queued))
+
+    def _lacks_spread(self, found: Measurement) -> bool:
+        """Return whether the last candidate's interval hangs on a spread between processes still unknown."""
+        if self._last is None or self._kind == "cpu":
+            return False
+        queued = self._last.batch.queued
+        return queued not in self.baselines.measure().spreads and needs_spread(found, queued=queued)
 
     def _recheck_on_cpu(self, last: TimedCandidate, baselines: Baselines) -> Measurement:
         """Time the baseline in the candidate's batches, again where it seems slowed: that may be chance."""

@@ -184,12 +184,16 @@ DRIFT: Final = {"cpu": 0.5, "cuda": 0.05}
 others cause both, and compiling takes a minute."""
 COMPARED_PROCESSES: Final = {"cpu": 3, "cuda": 4}
 """Reference processes that are compared."""
-POOLED_SPREADS: Final = 5
-"""Problems with calls about as long, after which a GPU's spread between processes is taken from theirs."""
-POOLED_QUANTILE: Final = 0.9
-"""Quantile of theirs that counts: where it is taken too small, an interval is too narrow."""
-KEPT_SPREADS: Final = 64
-"""Spreads kept of each kind, the latest."""
+ASSUMED_SPREAD: Final = 0.003
+"""Relative standard deviation between processes that is assumed on a GPU where it is not measured: that of 23
+problems of 0.1 to 1.7 ms on an H200, queued, was 0.02 to 0.14 %, once 0.34 %; that of one of 0.07 ms 0.14 to
+0.38 %."""
+NORMAL_QUANTILE: Final = 1.96
+"""97.5 % quantile of the normal distribution, for what is assumed."""
+ASSUMED_FROM_MS: Final = 0.1
+"""Time of the reference from which on it is assumed: processes differ more in shorter calls."""
+CLOSE_CALL: Final = 0.05
+"""Distance of a speedup from 1, in logarithms, up to which it is measured: there it tells who is faster."""
 STUDENT_T: Final = {"cpu": 4.303, "cuda": 3.182}
 """97.5 % quantile of Student's t for one degree of freedom less than the compared processes."""
 QUIET_THREADS: Final = 0.25

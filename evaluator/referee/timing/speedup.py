@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -22,7 +23,7 @@ class BaselineFacts:
     compile_ratio: float | None
     """Compiled time over eager time; None when not wanted or when it cannot be compiled."""
     process_spread: float | None
-    """Relative standard deviation between processes of the reference; None until it is measured."""
+    """Relative standard deviation between processes of the reference; None where it is not measured."""
     impossible: Mapping[str, str] = field(default_factory=dict)
     """Baselines that the problem cannot have, with the reason."""
     disturbed: bool = False
@@ -49,6 +50,13 @@ def slowed(eager: Timing, facts: BaselineFacts, kind: str) -> bool:
     return eager.median_ms > allowed
 
 
+def needs_spread(found: Measurement, *, queued: bool) -> bool:
+    """Return whether a GPU's processes are to be compared: calls are short or not queued, or it is close."""
+    is_short = found.baselines["eager"].median_ms < policy.ASSUMED_FROM_MS
+    is_close = abs(math.log(max(found.speedup, policy.SMALLEST_TIME))) < policy.CLOSE_CALL
+    return is_short or is_close or not queued
+
+
 def measurement(candidate: Timing, eager: Timing, batch: Batch, facts: BaselineFacts) -> Measurement:
     """Compare a candidate with its baselines; the headline is against the fastest."""
     # A CPU's cores are never ours alone: there, later on, its other users would be taken for the contestant.
@@ -72,10 +80,12 @@ def measurement(candidate: Timing, eager: Timing, batch: Batch, facts: BaselineF
     shift = speedups[against] / max(middle, policy.SMALLEST_TIME)
     interval = Interval(low=raw.low * shift, high=raw.high * shift)
     if facts.process_spread is not None:
-        # A scaled baseline stands on two more processes: the compiled one, and eager beside it.
-        timed = 2 if baselines[against] is eager else 4
-        spread = policy.STUDENT_T[batch.kind] * facts.process_spread
-        interval = widened(interval, speedups[against], spread=spread, processes=timed)
+        process_spread, spreads = facts.process_spread, policy.STUDENT_T[batch.kind]
+    else:
+        process_spread, spreads = policy.ASSUMED_SPREAD, policy.NORMAL_QUANTILE
+    # A scaled baseline stands on two more processes: the compiled one, and eager beside it.
+    timed = 2 if baselines[against] is eager else 4
+    interval = widened(interval, speedups[against], spread=spreads * process_spread, processes=timed)
     return Measurement(
         candidate=candidate,
         baselines=baselines,
@@ -83,7 +93,8 @@ def measurement(candidate: Timing, eager: Timing, batch: Batch, facts: BaselineF
         against=against,
         speedup=speedups[against],
         interval=interval,
-        process_spread=facts.process_spread,
+        process_spread=process_spread,
+        spread_assumed=facts.process_spread is None,
         noise_floor=_noise_floor(eager.turn_ms, share),
         calls_per_batch=batch.count,
         ring_slots=batch.calls,

@@ -228,14 +228,14 @@ def test_what_a_reference_queues_beside_one_candidate_says_nothing_of_the_next()
 
 
 def test_who_does_not_queue_gains_nothing_by_the_references_launches():
-    known = BaselineFacts(1.0, 0.1, None, process_spread=0.01)
-    baselines = _baselines(_buffers(), True, known, 1024, None, 0)
-    assert baselines.beside(True) == known
+    facts = BaselineFacts(1.0, 0.1, None, None)
+    baselines = _baselines(_buffers(), True, facts, 1024, None, 0)
+    assert baselines.beside(True) == facts
     assert baselines.beside(False).max_ms == 1.0
-    assert baselines.beside(False).process_spread is None
-    baselines.set_launch_spread(0.1)
+    baselines.spreads[False] = 0.1
     assert baselines.beside(False).process_spread == 0.1
-    assert _baselines(_buffers(), False, known, 1024, None, 0).beside(False) == known
+    assert baselines.beside(True).process_spread is None
+    assert _baselines(_buffers(), False, facts, 1024, None, 0).beside(False) == facts
 
 
 @pytest.mark.parametrize("launched_ms", [0.01, 0.2])

@@ -1,7 +1,6 @@
 """The reference's own process, for as long as its candidates are timed against it."""
 
 import time
-from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -17,7 +16,7 @@ from kernelwright.evaluator import (
     Status,
     problem_from_source,
 )
-from kernelwright.evaluator.referee.timing.baseline import baseline_timer, compiled_reference
+from kernelwright.evaluator.referee.timing.baseline import baseline_timer
 from kernelwright.evaluator.referee.timing.baseline.baseline_cache import BaselineCache
 from kernelwright.evaluator.referee.timing.baseline.baseline_timer import BaselineTimer, still_holds
 from kernelwright.evaluator.referee.timing.baseline.compiled_reference import CompiledReference
@@ -69,98 +68,82 @@ class _Compilations(CompiledReference):
     """A reference whose compilations end as told, one after the other, and then well."""
 
     def __init__(self, *ends: CandidateFailed) -> None:
-        driver = SimpleNamespace(ask=lambda request: None, hold=lambda **how: self.asked.append("hold"))
-        context: Any = SimpleNamespace(driver=driver)
-        super().__init__(context, cast(Any, None))
+        super().__init__(cast(Any, None), cast(Any, None))
         self.ends = list(ends)
         self.asked: list[str] = []
 
     def _compile(self, *, shares: bool) -> Any:
         self.asked.append("compile" if shares else "compile alone")
-
-        def note(what: str) -> Callable[[], None]:
-            return lambda: self.asked.append(what)
-
-        def finish() -> None:
-            self.asked.append("wait")
-            if self.ends:
-                raise self.ends.pop(0)
-
-        worker: Any = SimpleNamespace(close=note("close"), freeze=note("freeze"), thaw=note("thaw"))
-        return compiled_reference._Compiling(worker, finish)
+        if self.ends:
+            raise self.ends.pop(0)
+        return SimpleNamespace(close=lambda: None)
 
 
-def _baseline_timer(known: dict[str, float], pooled: float | None, compiled: CompiledReference) -> Any:
+def _baseline_timer(known: dict[str, float], compiled: CompiledReference, kind: str = "cuda") -> Any:
     timer: Any = object.__new__(BaselineTimer)
     driver = SimpleNamespace(recall=lambda: known, hold=lambda **how: 0.0, ask=lambda request: None)
     timer._context = SimpleNamespace(driver=driver)
     timer._cache = BaselineCache(cast(DriverLink, driver))
-    timer._spreads = SimpleNamespace(typical=lambda queued, call_ms: pooled)
     config = EvaluationConfig(baselines=("eager", "compile"))
-    timer._session = SimpleNamespace(lay_out=lambda worker: worker, call_ms=0.1, config=config)
-    timer._kind, timer._started, timer._compiled, timer._measured = "cuda", [], compiled, None
+    timer._session = SimpleNamespace(lay_out=lambda worker: worker, config=config)
+    timer._kind, timer._started, timer._compiled, timer._measured = kind, [], compiled, None
     timer._load = lambda worker: None
     return timer
 
 
 @pytest.mark.parametrize(
-    ("known", "pooled", "processes", "compiled"),
+    ("known", "kind", "processes", "compiled"),
     [
-        ({}, None, 4, True),
-        ({}, 0.002, 1, True),
-        ({"compile_ratio_queued": 0.5, "process_spread_queued": 0.01}, None, 1, False),
-        ({"compile_ratio": 0.5, "process_spread": 0.01}, None, 1, False),
-        ({"process_spread_queued": 0.01}, None, 1, True),
+        ({}, "cpu", 3, True),
+        ({}, "cuda", 1, True),
+        ({"compile_ratio": 0.5, "process_spread": 0.01}, "cpu", 1, False),
+        ({"compile_ratio_queued": 0.5}, "cuda", 1, False),
+        ({"process_spread": 0.01}, "cpu", 1, True),
     ],
 )
-def test_only_what_a_machine_does_not_know_yet_needs_processes(
-    monkeypatch, known, pooled, processes, compiled
-):
-    """Whether it is known of queued calls or of others, since only one of them is ever measured."""
+def test_only_what_a_machine_does_not_know_yet_needs_processes(monkeypatch, known, kind, processes, compiled):
+    """A ratio may be known of queued calls or of others, since only one of them is ever measured."""
     monkeypatch.setattr(baseline_timer, "start", lambda context, role: object())
     compilations = _Compilations()
-    timer = _baseline_timer(known, pooled, compilations)
-    assert timer.begin_compiling() == compiled
+    timer = _baseline_timer(known, compilations, kind)
     timer.start_processes()
-    assert (len(timer._started), "wait" in compilations.asked) == (processes, compiled)
+    assert (len(timer._started), compilations.asked == ["compile"]) == (processes, compiled)
     timer._started, compilations.asked = [], []
     timer._session.config = EvaluationConfig(baselines=("eager",))
-    assert not timer.begin_compiling()
     timer.start_processes()
     assert (len(timer._started), compilations.asked) == (processes, []), "nobody asked for a compiled one"
 
 
-@pytest.mark.parametrize("failures", [0, 1, 2, 3])
-def test_what_fails_to_compile_is_tried_twice_more_and_never_beside_a_timing(monkeypatch, failures):
-    """A failure of the process that compiled beside a candidate does not count."""
+@pytest.mark.parametrize("failures", [0, 1, 2])
+def test_what_fails_to_compile_beside_others_is_tried_once_more_with_the_device_alone(monkeypatch, failures):
     monkeypatch.setattr(baseline_timer, "start", lambda context, role: object())
     ends = [CandidateFailed(Status.RUNTIME_ERROR, f"no {n}", traceback="") for n in range(failures)]
     compilations = _Compilations(*ends)
-    timer = _baseline_timer({}, 0.01, compilations)
+    timer = _baseline_timer({}, compilations)
     timer.start_processes()
-    assert compilations.asked.count("close") == failures
-    done = compilations.asked.copy()
-    if failures == 3:
-        with pytest.raises(CandidateFailed, match="no 2"):
-            timer._reference(compiled=True)
+    timer._compile_ratio = lambda *given: timer._reference(compiled=True)
+    if failures == 2:
+        with pytest.raises(CandidateFailed, match="no 1"):
+            timer._compile_ratio_with_retry(None, 1, None, False)
     else:
-        timer._reference(compiled=True)
-    assert compilations.asked == done
+        timer._compile_ratio_with_retry(None, 1, None, False)
+    assert compilations.asked == ["compile", "compile alone"][: 1 + bool(failures)]
 
 
-def test_compiling_rests_while_the_device_is_given_back_and_goes_on_with_the_next_candidate():
-    compilations = _Compilations()
-    assert compilations.begin()
-    compilations.pause()
-    assert compilations.begin()
-    compilations.finish()
-    assert compilations.asked == ["compile", "freeze", "hold", "thaw", "thaw", "wait"]
-    compilations.pause()
-    assert not compilations.begin(), "it is over"
-    compilations.take()
-    compilations.take()
-    assert compilations.asked.count("compile") == 1
-    assert compilations.asked[-3:] == ["compile alone", "thaw", "wait"], "who measures keeps the device"
+def test_processes_that_will_be_compared_are_started_once(monkeypatch):
+    started: list[Any] = []
+
+    def start(context: Any, role: str) -> Any:
+        if len(started) == 2:
+            raise CandidateFailed(Status.OUT_OF_MEMORY, "full")
+        started.append(SimpleNamespace(close=lambda: None))
+        return started[-1]
+
+    monkeypatch.setattr(baseline_timer, "start", start)
+    timer = _baseline_timer({}, _Compilations())
+    timer.start_compared()
+    timer.start_compared()
+    assert timer._started == started, "of the third, the failure shows where it is needed"
 
 
 _DOUBT, _AGAIN = "doubt its claims", "doubt again"

@@ -1,4 +1,4 @@
-"""On a GPU the reference is compiled beside candidates, and measured beside none."""
+"""On a GPU the reference is compiled, and measured, before its candidates."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ WRONG = RIGHT.replace("return torch.relu(x * self.weight)", "return x")
 
 @pytest.fixture
 def as_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The reference is compiled beside candidates, and baselines are measured beside none; says when."""
+    """Baselines are measured as on a GPU; says when."""
     done: list[str] = []
     measure = BaselineTimer.measure
 
@@ -49,29 +49,29 @@ def as_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return done
 
 
-def test_while_the_reference_is_compiled_a_wrong_candidate_ends_and_a_right_one_starts_again(
+def test_baselines_are_measured_once_and_before_any_candidate_lives(
     opened: Opener, as_on_a_gpu: list[str]
 ) -> None:
     referee = opened(PROBLEM, baselines=("eager", "compile"))
     asked = referee.driver.asked
     wrong = referee.evaluate(WRONG)
-    assert (wrong.status, wrong.stage, as_on_a_gpu) == (Status.WRONG_VALUES, Stage.VERIFY, [])
-    starts = [ask.role for ask in asked if isinstance(ask, driver_requests.Start)]
-    assert starts == ["baseline", "candidate"]
-    assert isinstance(asked[-2], driver_requests.Freeze), "compiling rests"
+    assert (wrong.status, wrong.stage) == (Status.WRONG_VALUES, Stage.VERIFY)
+    assert as_on_a_gpu == ["baselines"]
+    alone = [isinstance(ask, driver_requests.Hold) and ask.exclusive for ask in asked].index(True)
+    candidate = next(
+        number
+        for number, ask in enumerate(asked)
+        if isinstance(ask, driver_requests.Start) and ask.role == "candidate"
+    )
+    assert alone < candidate
+    assert any(isinstance(ask, driver_requests.Release) for ask in asked[alone:candidate])
 
     before = len(asked)
     right = referee.evaluate(RIGHT)
     assert (right.status, right.detail, as_on_a_gpu) == (Status.PASSED, "", ["baselines"])
-    starts = [ask.role for ask in asked[before:] if isinstance(ask, driver_requests.Start)]
-    assert (starts[0], starts[-1]) == ("candidate", "timed"), "one process was verified, another one is timed"
-    ended = next(ask for ask in asked[before:] if isinstance(ask, driver_requests.Kill))
-    held = next(ask for ask in asked if isinstance(ask, driver_requests.Hold) and ask.exclusive)
-    assert asked.index(ended) < asked.index(held), "no candidate lives while baselines are measured"
+    roles = [ask.role for ask in asked[before:] if isinstance(ask, driver_requests.Start)]
+    assert roles[0] == "candidate", "the same process is verified and timed"
+    assert "timed" not in roles
     found = right.records[Measurement]
     assert isinstance(found, Measurement)
     assert set(found.baselines) == {"eager", "compile"}
-
-    assert referee.evaluate(RIGHT).status is Status.PASSED
-    starts = [ask.role for ask in asked if isinstance(ask, driver_requests.Start)]
-    assert (starts[-1], as_on_a_gpu) == ("candidate", ["baselines"]), "once they are known, one process does"

@@ -7,7 +7,7 @@ import pytest
 
 from kernelwright.evaluator.referee.timing import policy
 from kernelwright.evaluator.referee.timing.claimed_time import Batch
-from kernelwright.evaluator.referee.timing.speedup import BaselineFacts, measurement
+from kernelwright.evaluator.referee.timing.speedup import BaselineFacts, measurement, needs_spread
 from kernelwright.evaluator.schema.evaluation import Measurement, Timing
 
 ALONE = BaselineFacts(solo_ms=1.0, solo_spread_ms=0.002, compile_ratio=None, process_spread=0.002)
@@ -71,14 +71,41 @@ def test_the_headline_is_against_the_fastest_baseline():
 
 def test_the_interval_covers_the_spread_between_processes():
     eager = [2.1, 2.0, 2.2] * 8
-    bare, wide = (
+    bare, assumed, wide = (
         _measured(eager, replace(ALONE, solo_ms=2.1, process_spread=spread)).interval
-        for spread in (None, 0.05)
+        for spread in (0.0, None, 0.05)
     )
     assert 2.0 <= bare.low <= bare.high <= 2.2
+    assert wide.low < assumed.low < bare.low <= bare.high < assumed.high < wide.high
     assert wide.low < 2.1 * 0.85 < 2.1 * 1.15 < wide.high
     compiled = _measured(eager, replace(ALONE, solo_ms=2.1, compile_ratio=0.5, process_spread=0.05)).interval
     assert compiled.high / compiled.low > 1.2 * wide.high / wide.low, "a compiled baseline is two more"
+
+
+def test_what_is_assumed_between_processes_is_said_to_be():
+    known, assumed = _measured([2.0] * 24), _measured([2.0] * 24, replace(ALONE, process_spread=None))
+    assert (known.process_spread, known.spread_assumed) == (0.002, False)
+    assert (assumed.process_spread, assumed.spread_assumed) == (policy.ASSUMED_SPREAD, True)
+
+
+@pytest.mark.parametrize(
+    ("eager_ms", "own_ms", "queued", "needed"),
+    [
+        (1.0, 0.5, True, False),
+        (1.0, 2.0, True, False),
+        (1.0, 0.96, True, True),
+        (1.0, 1.04, True, True),
+        (1.0, 0.5, False, True),
+        (0.09, 0.01, True, True),
+        (0.11, 0.01, True, False),
+    ],
+)
+def test_processes_are_compared_where_a_speedup_hangs_on_what_they_differ_by(
+    eager_ms: float, own_ms: float, queued: bool, needed: bool
+) -> None:
+    facts = replace(ALONE, solo_ms=eager_ms, process_spread=None)
+    found = measurement(_timing([own_ms] * 24), _timing([eager_ms] * 24), Batch("cuda", 1), facts)
+    assert needs_spread(found, queued=queued) == needed
 
 
 def test_a_baseline_as_slow_as_allowed_is_not_contended():

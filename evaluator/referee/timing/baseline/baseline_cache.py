@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
-from kernelwright.evaluator.referee.timing import policy
 from kernelwright.evaluator.referee.worker.driver_link import DriverLink
 
 
@@ -28,38 +26,6 @@ class BaselineCache:
         """Add numbers to those that are cached."""
         new = {_key(name, queued): value for name, value in found.items()}
         self.driver.remember(self.driver.recall() | new)
-
-
-@dataclass(frozen=True, slots=True)
-class PooledSpreads:
-    """Spreads between processes on one kind of device, of all problems, by the length of a call.
-
-    A few processes tell their spread badly (three degrees of freedom); those of many problems tell it well.
-    """
-
-    driver: DriverLink
-    device: str
-    """Its name, with torch's version."""
-
-    def typical(self, queued: bool, call_ms: float) -> float | None:
-        """A spread that most problems with such calls do not exceed; None while too few are known."""
-        known = sorted(self._known(queued, call_ms))
-        if len(known) < policy.POOLED_SPREADS:
-            return None
-        return known[math.ceil(policy.POOLED_QUANTILE * len(known)) - 1]
-
-    def add(self, queued: bool, call_ms: float, spread: float) -> None:
-        """Add the spread that was measured for one problem."""
-        spreads = [*self._known(queued, call_ms), spread][-policy.KEPT_SPREADS :]
-        self.driver.remember({"spreads": spreads}, self._about(queued, call_ms))
-
-    def _known(self, queued: bool, call_ms: float) -> list[float]:
-        stored = self.driver.recall(self._about(queued, call_ms)).get("spreads")
-        return [one for one in stored if isinstance(one, float)] if isinstance(stored, list) else []
-
-    def _about(self, queued: bool, call_ms: float) -> str:
-        decade = math.floor(math.log10(max(call_ms, policy.SHORTEST_CALL_MS)))
-        return f"{_key('process_spreads', queued)}:{decade}:{self.device}"
 
 
 def _key(name: str, queued: bool) -> str:

@@ -12,7 +12,7 @@ import torch
 from kernelwright.evaluator.ipc.driver_requests import Expect
 from kernelwright.evaluator.referee.device_memory import require_shortage_is_own
 from kernelwright.evaluator.referee.timing import policy
-from kernelwright.evaluator.referee.timing.baseline.baseline_cache import BaselineCache, PooledSpreads
+from kernelwright.evaluator.referee.timing.baseline.baseline_cache import BaselineCache
 from kernelwright.evaluator.referee.timing.baseline.compiled_reference import CompiledReference
 from kernelwright.evaluator.referee.timing.baseline.measured_baselines import Baselines
 from kernelwright.evaluator.referee.timing.claimed_time import trusted_timing
@@ -36,11 +36,6 @@ class BaselineTimer:
     def __init__(self, session: TimingSession) -> None:
         self._context = context = session.context
         self._cache = BaselineCache(context.driver)
-        self._spreads = (
-            PooledSpreads(context.driver, f"{torch.cuda.get_device_name()}:{torch.__version__}")
-            if session.kind == "cuda"
-            else None
-        )
         self._session = session
         self._kind = session.kind
         self._measured: Baselines | None = None
@@ -104,56 +99,47 @@ class BaselineTimer:
             self._session.set_reference_time(facts.solo_ms, fastest_share=fastest_share)
         return self._measured
 
-    def begin_compiling(self) -> bool:
-        """Compile the reference, or go on, until `pause_compiling`; False if there is nothing to compile."""
-        return self._lacks_compiled and self._compiled.begin()
-
-    def pause_compiling(self) -> None:
-        """Stop compiling, as the device is given back."""
-        self._compiled.pause()
-
     def start_processes(self) -> None:
         """Start the processes that `measure` will time, while others may still use the device.
 
         Raises:
             ProblemError: the reference does not run in its sandbox.
         """
-        plain, call_ms = 1, self._session.call_ms
-        if self._cache.lacks("process_spread") and self._pooled_spread(call_ms, queued=True) is None:
-            plain = policy.COMPARED_PROCESSES[self._kind]
-        driver = self._context.driver
-        # On a GPU the candidate comes back in a process of its own; on a CPU it is still there.
-        driver.ask(Expect(count=plain + (self._kind == "cuda")))
-        if self._kind == "cuda":  # on a CPU compiling would go on while the device is given away
-            self.begin_compiling()
-        try:
-            for _ in range(plain):
-                worker = start(self._context, role="baseline")
-                driver.hold(exclusive=False, anew=True)
-                self._load(worker)
-                self._started.append(worker)
-        except CandidateFailed as failure:
-            if not self._started:
-                with self._raising(ProblemError, "in its sandbox"):
-                    raise failure
+        compares = self._kind == "cpu" and self._cache.recall("process_spread", queued=False) is None
+        processes = policy.COMPARED_PROCESSES[self._kind] if compares else 1
+        # On a GPU the compiled one's comes with them, and the candidate's.
+        beside = 1 + self._lacks_compiled if self._kind == "cuda" else 0
+        self._context.driver.ask(Expect(count=processes + beside))
+        with self._raising(ProblemError, "in its sandbox"):
+            self._start(processes)
         if self._lacks_compiled:
-            self._compiled.finish()
+            self._compiled.prepare()
 
-    def compare_launching(self) -> None:
-        """Measure how much processes differ in launching, for a candidate whose launches count.
+    def start_compared(self) -> None:
+        """Start the processes that `compare_processes` will time, while others may still use the device.
+
+        Raises:
+            DeviceFull: others hold the memory that they need.
+            EvaluatorError: the reference failed.
+        """
+        others = policy.COMPARED_PROCESSES[self._kind] - 1
+        self._context.driver.ask(Expect(count=others))
+        with self._raising(EvaluatorError, "by itself"):
+            self._start(others)
+
+    def compare_processes(self, found: Baselines, *, queued: bool) -> None:
+        """Measure how much processes differ, in calls that are queued or in others.
 
         Raises:
             DeviceFull: others hold the memory that it needs.
             EvaluatorError: it could not be measured.
         """
-        found = self.lay_out_alone()
-        count = _few(found.count, found.facts.solo_ms)
-        with self._raising(EvaluatorError, "by itself"):
-            spread = self._process_spread(found.eager, count, queued=False, call_ms=found.facts.solo_ms)
-        found.set_launch_spread(spread)
+        few = _few(found.count, found.facts.solo_ms)
+        with self._raising(EvaluatorError, "by itself"), self._context.driver.step("time process spread"):
+            found.spreads[queued] = self._process_spread(found.eager, few, queued=queued)
 
     def time_alone(self, found: Baselines, count: int, queued: bool) -> Timing:
-        """Time the reference with nobody else around; raises what `compare_launching` does."""
+        """Time the reference with nobody else around; raises what `compare_processes` does."""
         with self._raising(EvaluatorError, "by itself"):
             return self._time_alone(found.eager, count, queued)
 
@@ -182,14 +168,17 @@ class BaselineTimer:
                     compile_ratio = self._compile_ratio_with_retry(eager, count, alone, queued)
             except CandidateFailed as failure:
                 impossible["compile"] = _compile_failure_reason(failure)
-        few = _few(count, alone.median_ms)
-        with step("time process spread"):
-            spread = self._process_spread(eager, few, queued=queued, call_ms=alone.median_ms)
-        self._dismiss_unneeded()
         facts = BaselineFacts(
-            alone.median_ms, alone.spread_ms, compile_ratio, spread, impossible, self._disturbed
+            alone.median_ms, alone.spread_ms, compile_ratio, None, impossible, self._disturbed
         )
-        return Baselines(eager.worker, queued, facts, count, gate, capacity, eager)
+        found = Baselines(eager.worker, queued, facts, count, gate, capacity, eager)
+        for each in (False, True):
+            if (known := self._cache.recall("process_spread", each)) is not None:
+                found.spreads[each] = known
+        if self._kind == "cpu" and queued not in found.spreads:
+            self.compare_processes(found, queued=queued)
+        self._dismiss_unneeded()
+        return found
 
     @property
     def _lacks_compiled(self) -> bool:
@@ -223,28 +212,13 @@ class BaselineTimer:
         self._remember(queued, compile_ratio=found, compile_error=error, compile_solo_ms=alone.median_ms)
         return found
 
-    def _process_spread(self, eager: CallBuffers, count: int, *, queued: bool, call_ms: float) -> float:
-        """Spread between processes of the reference, interleaved, or from this machine's cache.
-
-        On a GPU that has told it for many problems with calls this long, theirs is taken.
-        """
-        known, others = (
-            self._cache.recall("process_spread", queued),
-            policy.COMPARED_PROCESSES[self._kind] - 1,
-        )
-        if known is None:
-            known = self._pooled_spread(call_ms, queued=queued)
-        if known is not None:
-            return known
-        ratios = [self._compare(eager, self._reference(), count, queued)[0] for _ in range(others)]
+    def _process_spread(self, eager: CallBuffers, count: int, *, queued: bool) -> float:
+        """Spread between processes of the reference, each interleaved with the one that is timed."""
+        others = range(policy.COMPARED_PROCESSES[self._kind] - 1)
+        ratios = [self._compare(eager, self._reference(), count, queued)[0] for _ in others]
         found = process_spread([1.0, *ratios])
         self._remember(queued, process_spread=found)
-        if self._spreads is not None and not self._disturbed:
-            self._spreads.add(queued, call_ms, found)
         return found
-
-    def _pooled_spread(self, call_ms: float, *, queued: bool) -> float | None:
-        return None if self._spreads is None else self._spreads.typical(queued, call_ms)
 
     def _compare(
         self, eager: CallBuffers, other: CallBuffers, count: int, queued: bool
@@ -297,6 +271,27 @@ class BaselineTimer:
         except BaseException:
             worker.close()
             raise
+
+    def _start(self, count: int) -> None:
+        """Start processes ahead; of the second and later ones, a failure shows where they are needed."""
+        while len(self._started) < count:
+            try:
+                self._started.append(self._loaded())
+            except CandidateFailed:
+                if not self._started:
+                    raise
+                break
+
+    def _loaded(self) -> WorkerProcess:
+        """Start a process with the reference, while others may use the device."""
+        worker = start(self._context, role="baseline")
+        try:
+            self._context.driver.hold(exclusive=False, anew=True)
+            self._load(worker)
+        except BaseException:
+            worker.close()
+            raise
+        return worker
 
     def _load(self, worker: WorkerProcess) -> None:
         spec = self._session.pool.draws[0].spec("Model")

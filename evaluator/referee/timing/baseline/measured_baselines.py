@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from kernelwright.evaluator.referee.timing.speedup import BaselineFacts
 from kernelwright.evaluator.referee.timing.timing_session import TimingSession
@@ -30,9 +30,8 @@ class Baselines:
     """Calls that are queued while nobody else uses the device."""
     buffers: CallBuffers | None
     """Its memory for calls, while a candidate is timed; between two it would only fill the device."""
-    launched_spread: float | None = None
-    """Relative standard deviation between processes whose calls are not queued, though they can be; measured
-    when the first candidate is met that cannot queue its own."""
+    spreads: dict[bool, float] = field(default_factory=dict)
+    """Relative standard deviation between processes by whether calls are queued, as far as it is measured."""
 
     @property
     def eager(self) -> CallBuffers:
@@ -68,17 +67,8 @@ class Baselines:
         A candidate that synchronises pays for its own launches; the baseline's are excluded. Otherwise a
         candidate could choose whether they count.
         """
-        if queued == self.queued:
-            return self.facts
-        return replace(self.facts, max_ms=self.facts.solo_ms, process_spread=self.launched_spread)
-
-    def needs_launch_spread(self, queued: bool) -> bool:
-        """Return whether `launched_spread` counts beside a candidate and was not measured yet."""
-        return queued != self.queued and self.launched_spread is None
-
-    def set_launch_spread(self, spread: float) -> None:
-        """Record `launched_spread`."""
-        self.launched_spread = spread
+        max_ms = None if queued == self.queued else self.facts.solo_ms
+        return replace(self.facts, max_ms=max_ms, process_spread=self.spreads.get(queued))
 
     def set_solo(self, alone: Timing) -> None:
         """Record the reference's time alone anew."""
