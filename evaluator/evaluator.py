@@ -21,7 +21,7 @@ from kernelwright.evaluator.driver.device_scheduler import DeviceScheduler
 from kernelwright.evaluator.driver.evaluation_job import EvaluationJob, OnStage, StageTimer
 from kernelwright.evaluator.driver.kernel_process import KernelProcess
 from kernelwright.evaluator.driver.measurement_cache import MeasurementCache
-from kernelwright.evaluator.driver.policy import CANCEL_CHECK_S
+from kernelwright.evaluator.driver.policy import CANCEL_CHECK_S, CROWDED_SHARE
 from kernelwright.evaluator.driver.problem_inspector import ProblemInspector, flaws_of
 from kernelwright.evaluator.driver.processes.runtime_image import RuntimeImage
 from kernelwright.evaluator.driver.referee_client import EvaluatorResources, RefereeClient
@@ -282,6 +282,8 @@ class Evaluator:
             if referee is None:
                 resources = self._resources_of(task.tier)
                 referee = RefereeClient(resources, task.problem, task.config, device, job)
+                if referee.facts.free_share < CROWDED_SHARE:
+                    self._referees.dismiss(lambda one: one == device)
             yield referee
         except BaseException:
             if referee is not None:

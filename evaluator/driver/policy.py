@@ -30,6 +30,10 @@ SETTLE_S: Final = 10.0
 
 OPENING_S: Final = {"cpu": 8.0, "cuda": 30.0}
 """Seconds until a new referee has evaluated its first candidate, beyond what a warm one takes."""
+CROWDED_SHARE: Final = 0.35
+"""Share of a GPU's memory that is free below which idle referees end when a problem is opened: of 24 problems
+evaluated eight at a time on an H200, each held 6 to 20 GiB, and two evaluations ran out of memory and were
+repeated while others' referees idled."""
 OTHERS_SHARE: Final = 0.25
 """Share of a GPU's memory in use, after our evaluations there have ended, from which on other programs hold
 it: our idle processes hold half a GiB each."""

@@ -39,6 +39,8 @@ class Opened(Message):
     device_name: Name
     torch: Name
     cuda: Name
+    free_share: Annotated[float, Bounds(1)]
+    """Share of a GPU's memory that is free now; 1 for a CPU."""
 
 
 class CandidateEvaluated(Message):

@@ -104,6 +104,7 @@ class RefereeServer:
             device_name=device_name(device),
             torch=torch.__version__,
             cuda=torch.version.cuda or "",
+            free_share=1.0 if asked.device == "cpu" else min(1.0, device.free_bytes() / device.total_bytes()),
         )
 
     def _prepare(

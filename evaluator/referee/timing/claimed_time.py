@@ -270,7 +270,7 @@ def merged_work_ms(turns: PairedTurns, *, tolerance: float = 1.0) -> float:
 
     Measured by the claims, which hardly vary, and by the referee's clock with foreign work, which cannot be
     forged: a single call could be paid for while it is collected or queued. `tolerance` multiplies what a
-    single call may cost more at no charge.
+    single call may cost more at no charge; below 1, few calls are judged as many are.
     """
     candidate, baseline, batch = turns.candidate, turns.baseline, turns.batch
     if min(len(candidate.single_calls), len(baseline.single_calls)) < policy.FEWEST_SINGLE_CALLS:
@@ -279,14 +279,14 @@ def merged_work_ms(turns: PairedTurns, *, tolerance: float = 1.0) -> float:
     floor = policy.QUEUED_SINGLE_MS if batch.queued else policy.CLAIMED_SINGLE_MS[batch.kind]
     measured_floor = policy.QUEUED_MEASURED_SINGLE_MS if batch.queued else policy.MEASURED_SINGLE_MS
     found = (
-        (floor, _single_call_excess(turns, _claimed, batch.count)),
-        (measured_floor, _single_call_excess(turns, _referee_and_foreign, batch.calls)),
+        (floor, _single_call_excess(turns, _claimed, batch.count, tolerance < 1)),
+        (measured_floor, _single_call_excess(turns, _referee_and_foreign, batch.calls, tolerance < 1)),
         (policy.HIDDEN_SINGLE_MS[batch.kind], _hidden_in_single_calls(turns)),
     )
     return max(excess.beyond(tolerance * (least + slack)) for least, excess in found)
 
 
-def _single_call_excess(turns: PairedTurns, clock: Clock, calls: int) -> TimeExcess:
+def _single_call_excess(turns: PairedTurns, clock: Clock, calls: int, strict: bool) -> TimeExcess:
     """Compare what a single call costs beyond one of a batch of `calls`: merged work costs each in full.
 
     On a GPU a batch may be a few calls, and what it costs besides wavers by a time slice of the device, so a
@@ -303,7 +303,7 @@ def _single_call_excess(turns: PairedTurns, clock: Clock, calls: int) -> TimeExc
     def cost(worker: int, share: float) -> float:
         return quantile(single[worker], share) - quantile(batched[worker], usual)
 
-    if len(single[0]) < policy.STEADY_VALUES:
+    if len(single[0]) < policy.STEADY_VALUES and not strict:
         return TimeExcess(cost(0, 0.0) - max(cost(1, 1.0), 0.0), 0.0)
     if turns.batch.kind == "cuda" or clock is _claimed:
         # Others make most lone calls longer on a CPU, and nobody can make one shorter than its work.

@@ -54,7 +54,7 @@ SHORT_CALL_MS: Final = 0.5
 MAX_SHORT_SINGLE_CALLS: Final = 36
 """Single calls of short calls."""
 MAX_QUEUED_SINGLE_CALLS: Final = 12
-"""Single calls of short calls that are queued, whose claims hardly vary."""
+"""Single calls of short calls that are queued, whose claims hardly vary: one a turn, two while in doubt."""
 SINGLE_CALL_TURNS: Final = 3
 """Turns per single call that is surely made, until there are enough."""
 SINGLE_CALL_CHANCE: Final = 0.3
@@ -84,7 +84,7 @@ MEASURED_SINGLE_MS: Final = 0.1
 QUEUED_MEASURED_SINGLE_MS: Final = 0.2
 """The same of queued calls: a queue is released before its process wakes, which long calls hide."""
 CLEARING_SHARE: Final = 0.5
-"""Share of all these below which single calls on a CPU leave no doubt, and end."""
+"""Share of all these below which single calls leave no doubt, and end."""
 CLEARING_STEP: Final = 6
 """Single calls from one look at them to the next."""
 

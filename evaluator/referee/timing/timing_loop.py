@@ -324,9 +324,12 @@ class InterleavedTimer:
             return False
         done, batches = len(turns.candidate.single_calls), len(turns.candidate.batches)
         if turns.candidate_call_ms < policy.SHORT_CALL_MS:
-            queued = self.batch.queued
-            most = policy.MAX_QUEUED_SINGLE_CALLS if queued else policy.MAX_SHORT_SINGLE_CALLS
-            return done < most * min(1.0, batches / _fewest_turns(self.batch))
+            if not self.batch.queued:
+                return done < policy.MAX_SHORT_SINGLE_CALLS * min(1.0, batches / _fewest_turns(self.batch))
+            # To the end: what merges its calls in later turns alone meets some, too.
+            most = min(2 * batches, policy.MAX_QUEUED_SINGLE_CALLS)
+            in_doubt = done >= batches and merged_work_ms(turns, tolerance=policy.CLEARING_SHARE) > 0
+            return done < (most if in_doubt else min(batches, most))
         if done >= policy.MAX_SINGLE_CALLS[self.batch.kind]:
             return False
         is_due = done < batches // policy.SINGLE_CALL_TURNS

@@ -376,3 +376,26 @@ def test_workers_of_the_reference_that_disagree_are_told_apart():
         _timer(schedule, {"one": 1.0, "other": 1.0}, "other values").compare(
             _buffers("one"), _buffers("other")
         )
+
+
+@pytest.mark.parametrize(("longer_ms", "calls_each_turn"), [(0.0, 1), (0.004, 2)])
+def test_queued_calls_that_leave_no_doubt_are_timed_one_by_one_once_a_turn(longer_ms, calls_each_turn):
+    """They go on to the last turn; there are twice as many where one costs more than its batch's."""
+    schedule = Schedule(Batch("cuda", 10, queued=True), 0.0, max_turns=6, call_timeout_s=5.0)
+    timer: Any = _timer(schedule, {"one": 0.1, "other": 0.1})
+    lone: list[int] = []
+    turns_seen = 0
+
+    def run(buffers: CallBuffers, recipe: InputRecipe, **more: bool) -> object:
+        nonlocal turns_seen
+        is_lone = more["is_lone"]
+        if buffers is workers[0]:
+            turns_seen += not is_lone
+            lone.extend([turns_seen] * is_lone)
+        ms = 0.01 * recipe.count + (longer_ms if is_lone and buffers is workers[0] else 0.0)
+        return Turn(ms, ms, ms), []
+
+    timer._runner = SimpleNamespace(run=run)
+    workers = _buffers("one"), _buffers("other")
+    timer.compare(*workers)
+    assert (len(lone), max(lone)) == (calls_each_turn * turns_seen, turns_seen)

@@ -208,7 +208,8 @@ class BaselineTimer:
             known_ms=known_ms, error=known_error, solo_ms=alone.median_ms, most=most
         ):
             return known
-        found, error = self._compare(eager, self._reference(compiled=True), count, queued)
+        few = _few(count, alone.median_ms)
+        found, error = self._compare(eager, self._reference(compiled=True), few, queued)
         self._remember(queued, compile_ratio=found, compile_error=error, compile_solo_ms=alone.median_ms)
         return found
 
