@@ -23,6 +23,8 @@ START_S: Final = 120.0
 """Seconds a process that is started ahead may take to import torch and to open its device."""
 STOCK: Final = {"cpu": 2, "cuda": 4}
 """Processes of a kind kept ready: a candidate and a baseline; on a GPU for several evaluations at once."""
+TOOL_STOCK: Final = 1
+"""Processes kept ready under each sanitizer of a GPU: without, sanitizing waited 2 s for torch on an H200."""
 CORES_EACH: Final = 2
 """Cores for each process started at once: importing torch keeps one busy, and others evaluate beside it."""
 SETTLE_S: Final = 10.0

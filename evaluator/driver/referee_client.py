@@ -128,7 +128,8 @@ class RefereeClient:
         launcher = resources.process_launcher(config, device, self._threads)
         self._pool = resources.warm_pools.of(launcher)
         builds = BuildBroker(resources.builder, device, self._lock, config.limits.build_s)
-        self._workers = WorkerService(launcher, self._pool, self._lock, pauses, builds)
+        tool_pool = partial(resources.warm_pools.of_tool, launcher)
+        self._workers = WorkerService(launcher, self._pool, tool_pool, self._lock, pauses, builds)
         self._pool.replenish()  # both import torch, at the same time
         try:
             if device == "cpu":

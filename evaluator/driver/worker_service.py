@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
@@ -29,6 +30,8 @@ class WorkerService:
 
     launcher: ProcessLauncher
     pool: WarmPool
+    tool_pool: Callable[[str], WarmPool]
+    """The pool of processes under a sanitizer."""
     lock: DeviceLock
     pauses: PausableProcesses
     builds: BuildBroker
@@ -41,22 +44,29 @@ class WorkerService:
         return self.workers[number]
 
     def expect(self, request: wire.Expect) -> None:
-        self.pool.expect(request.count)
+        (self.pool if request.tool is None else self.tool_pool(request.tool)).expect(request.count)
 
     def start(self, request: wire.Start, job: EvaluationJob) -> Handover:
         """Hand over a process: one started ahead of time, if it will do."""
         if request.full_headers:
             job.begin_with_full_headers(self.launcher.config.limits.total_s)
-        worker = None
-        if request.role in _WARM_ROLES:
-            worker = self.pool.take(wait=self._may_wait())
+        worker, pool = None, self._pool_for(request)
+        if pool is not None:
+            worker = pool.take(wait=self._may_wait())
             if self.launcher.device != "cpu" or not self.launcher.config.measure:
-                self.pool.replenish()  # on a CPU it would disturb times
+                pool.replenish()  # on a CPU it would disturb times
         if worker is None:
             worker = self.launcher.start(request.role, threads=request.threads, tool=request.tool)
         worker.role = request.role
         self.workers[worker.number] = worker
         return Handover(wire.Started(id=worker.number, set_up=worker.is_set_up), (worker.channel_end,))
+
+    def _pool_for(self, request: wire.Start) -> WarmPool | None:
+        """The pool that may have such a process; on a CPU, tools are seldom asked for."""
+        if request.role in _WARM_ROLES:
+            return self.pool
+        is_pooled = request.role == "sanitized" and self.launcher.device != "cpu"
+        return self.tool_pool(request.tool) if is_pooled and request.tool is not None else None
 
     def _may_wait(self) -> bool:
         """While this keeps others from the device, waiting for a process that needs it would never end."""

@@ -152,9 +152,11 @@ class ProcessRequest(DriverRequest[A_co]):
 
 
 class Expect(DriverRequest[Done]):
-    """So many processes will be asked for soon; begin to start them."""
+    """So many processes will be asked for soon, beyond those kept ready; begin to start them."""
 
     count: Count
+    tool: Name | None = None
+    """The sanitizer that they will run under."""
 
 
 class Kill(ProcessRequest[Ended]):

@@ -104,7 +104,7 @@ def _run_stages(problem: OpenProblem, request: EvaluationRequest, progress: _Pro
             draw = problem.pool.draws[0]  # it is timed with weights that it was verified with
             state = draw.model.state_dict() if verification.weights == "state_dict" else None
             spec = draw.spec("ModelNew", state=state)
-            problem.sanitizer.start_ahead(source, progress.builds)
+            problem.sanitizer.expect(source, progress.builds)
             with problem.device_alone(worker):
                 with problem.context.driver.step("lay out candidate"):
                     buffers = problem.session.lay_out(worker)
@@ -164,7 +164,6 @@ def _evaluate_once(problem: OpenProblem, request: EvaluationRequest) -> tuple[Ou
         require_shortage_is_own(problem.context.device, str(error), others_evicted=request.others_evicted)
         return progress.outcome.failed(CandidateFailed(Status.OUT_OF_MEMORY, _NO_ROOM_LEFT)), None
     finally:
-        problem.sanitizer.end_unused()
         problem.free_memory()
         problem.timer.forget_kept()
         problem.context.device.trim()

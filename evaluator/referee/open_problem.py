@@ -46,6 +46,7 @@ class OpenProblem:
         self.timer = CandidateTimer(self.session)
         self.variant = evaluated(context, pool, config.shapes or "full size")
         self.sanitizer = Sanitizer(self.variant, pool, config)
+        self.sanitizer.keep_ready()
         self.other_shapes = OtherShapes(self.variant, call_s=config.limits.call_s)
 
     @property

@@ -57,6 +57,8 @@ class WorkerHandle:
     def discard(self) -> None:
         """End it unused."""
         self.channel_end.close()
+        if self.watch is not None:
+            self.watch.close()
         self.end()
 
 

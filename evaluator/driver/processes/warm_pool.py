@@ -1,4 +1,7 @@
-"""Processes started ahead, each handed over once: torch imported, device open, no foreign code seen."""
+"""Processes started ahead, each handed over once: torch imported, no foreign code seen.
+
+Those under no tool have opened their device.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,9 @@ import os
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 
-from kernelwright.evaluator.driver.policy import CORES_EACH, SETTLE_S, STOCK
+from kernelwright.evaluator.driver.policy import CORES_EACH, SETTLE_S, STOCK, TOOL_STOCK
 from kernelwright.evaluator.driver.processes.process_launcher import ProcessLauncher, WorkerHandle
 from kernelwright.evaluator.host import trace
 from kernelwright.evaluator.ipc.channel import ChannelError
@@ -105,8 +109,8 @@ class WarmPools:
     """The warm pools of every kind of process an evaluator needs."""
 
     def __init__(self) -> None:
-        self._pools: dict[tuple[str, str], WarmPool] = {}
-        """By device and kind."""
+        self._pools: dict[tuple[str, str, str | None], WarmPool] = {}
+        """By device, kind and tool."""
         self._guard = threading.Lock()
 
     def of(self, launcher: ProcessLauncher) -> WarmPool:
@@ -114,15 +118,22 @@ class WarmPools:
         stock = STOCK[launcher.device.partition(":")[0]]
         if launcher.device == "cpu" and not launcher.config.measure:
             stock = 1  # nobody will ask for a baseline
-        key = launcher.device, launcher.kind
-        with self._guard:
-            pool = self._pools.setdefault(key, WarmPool(launcher.start_ahead, stock=stock))
+        pool = self._pool(launcher, None, WarmPool(launcher.start_ahead, stock=stock))
         pool.keep(stock)
         return pool
 
+    def of_tool(self, launcher: ProcessLauncher, tool: str) -> WarmPool:
+        """The pool of processes under a sanitizer, in which importing torch takes seconds."""
+        start = partial(launcher.start, "sanitized", tool=tool)
+        return self._pool(launcher, tool, WarmPool(start, stock=TOOL_STOCK))
+
+    def _pool(self, launcher: ProcessLauncher, tool: str | None, new: WarmPool) -> WarmPool:
+        with self._guard:
+            return self._pools.setdefault((launcher.device, launcher.kind, tool), new)
+
     def drain_gpus(self) -> None:
         """End what waits with a GPU open."""
-        for (device, _), pool in self._all():
+        for (device, *_), pool in self._all():
             if device != "cpu":
                 pool.drain()
 
@@ -136,6 +147,6 @@ class WarmPools:
         for _, pool in self._all():
             pool.settle()
 
-    def _all(self) -> list[tuple[tuple[str, str], WarmPool]]:
+    def _all(self) -> list[tuple[tuple[str, str, str | None], WarmPool]]:
         with self._guard:
             return list(self._pools.items())

@@ -22,7 +22,7 @@ import torch
 
 from kernelwright.evaluator.analysis.sanitizer_words import words_of_module
 from kernelwright.evaluator.backends.registry import BACKENDS
-from kernelwright.evaluator.ipc.driver_requests import VERSIONED, FindSanitizers
+from kernelwright.evaluator.ipc.driver_requests import VERSIONED, Expect, FindSanitizers
 from kernelwright.evaluator.referee.checks import policy
 from kernelwright.evaluator.referee.checks.stress import RaceReport, Stress
 from kernelwright.evaluator.referee.checks.tool_processes import TimeLimit, ToolProcesses, ToolRun
@@ -115,17 +115,20 @@ class Sanitizer:
             return Sanitization(ran=False, reason=reason)
         return None
 
-    def start_ahead(self, source: str, builds: int) -> None:
-        """On a GPU, start the processes that `sanitize` will need: they import torch beside the timing.
+    def keep_ready(self) -> None:
+        """On a GPU, have processes of each tool kept ready: importing torch under a tool takes longest."""
+        if self._wanted is not Sanitize.OFF:
+            self._expect(0)
 
-        `end_unused` has to follow, once the candidate is evaluated.
-        """
-        if self._kind == "cuda" and self._is_due(source, builds):
-            self._start_tools()
+    def expect(self, source: str, builds: int) -> None:
+        """On a GPU, have the processes started that `sanitize` will need, beside the timing."""
+        if self._is_due(source, builds):
+            self._expect(1)
 
-    def end_unused(self) -> None:
-        """End processes that were started ahead."""
-        self._tools.end_unused()
+    def _expect(self, count: int) -> None:
+        if self._kind == "cuda" and not self._context.driver.ask(FindSanitizers()).missing:
+            for tool in self._device_tools:
+                self._context.driver.ask(Expect(count=count, tool=tool))
 
     def look_for_races(
         self, worker: WorkerProcess, source: str, builds: int, *, repeatable: bool | None
@@ -169,17 +172,13 @@ class Sanitizer:
             findings.needed = False
         else:
             self._time.extend(self._context.driver.hold(exclusive=False))
-            self._start_tools()
-            try:
-                tool_run = (
-                    self._run_cpu_tools(source, findings, call_ms)
-                    if self._kind == "cpu"
-                    else self._run_gpu_tools(source, findings)
-                )
-                if not findings.failures:
-                    self._add_races(findings, races or self._races_of(source), tool_run, source)
-            finally:
-                self.end_unused()
+            tool_run = (
+                self._run_cpu_tools(source, findings, call_ms)
+                if self._kind == "cpu"
+                else self._run_gpu_tools(source, findings)
+            )
+            if not findings.failures:
+                self._add_races(findings, races or self._races_of(source), tool_run, source)
         found = findings.finished(time.monotonic() - started)
         if call_ms is not None:
             self._remember(source, found)
@@ -205,15 +204,6 @@ class Sanitizer:
         parts += [str(reference.backward is not None), str(self._limit_s), torch.__version__]
         parts += [str(torch.version.cuda), *self._device_tools]
         return f"{VERSIONED}sanitized:{sha256_text(json.dumps(parts))}"
-
-    def _start_tools(self) -> None:
-        """Start every process, unless that was done: importing torch under a tool takes longest."""
-        try:
-            for tool in ("address",) if self._kind == "cpu" else self._device_tools:
-                self._tools.start_ahead(tool)
-        except BaseException:
-            self.end_unused()
-            raise
 
     def _stress(self, worker: WorkerProcess) -> Stress:
         share_s = self._limit_s * policy.STRESS_SHARE

@@ -95,25 +95,10 @@ class ToolProcesses:
 
     def __init__(self, driver: DriverLink) -> None:
         self._driver = driver
-        self._ahead: dict[str, WorkerProcess] = {}
-
-    def start_ahead(self, tool: str) -> None:
-        """Start a process that will be needed, unless that was done."""
-        if tool not in self._ahead:
-            self._ahead[tool] = self._start_under(tool)
-
-    def end_unused(self) -> None:
-        while self._ahead:
-            worker = self._ahead.popitem()[1]
-            self._driver.report(worker.id, 0.0)
-            worker.close()
 
     def run(self, wanted: list[tuple[str, ShapeVariant]], source: str, limit: TimeLimit) -> list[ToolRun]:
         """Run a candidate under tools, each at a shape, all at once."""
-        watched = [
-            _Watched(tool, variant, self._ahead.pop(tool) if tool in self._ahead else self._start_under(tool))
-            for tool, variant in wanted
-        ]
+        watched = [_Watched(tool, variant, self._start_under(tool)) for tool, variant in wanted]
         try:
             _advance([_load(each, source, limit) for each in watched])
             limit.extend(self._driver.hold_for_tools())

@@ -20,7 +20,7 @@ from kernelwright.evaluator.sandbox.isolation.cgroups import GroupFreezer
 def _handed_over(freezer: GroupFreezer | None, *, device: str = "cpu") -> Handover:
     handle: Any = SimpleNamespace(sandboxed=SimpleNamespace(freezer=lambda: freezer))
     launcher: Any = SimpleNamespace(device=device)
-    workers = WorkerService(launcher, *[cast(Any, None)] * 4, {7: handle})
+    workers = WorkerService(launcher, *[cast(Any, None)] * 5, {7: handle})
     return workers.open_freezer(OpenFreezer(id=7))
 
 

@@ -30,7 +30,7 @@ def _opened(open_memory: Any) -> int | None:
     process = object.__new__(RefereeProcess)
     process._channel = ours
     handle: Any = SimpleNamespace(sandboxed=SimpleNamespace(open_memory=open_memory))
-    workers = WorkerService(*[cast(Any, None)] * 5, {7: handle})
+    workers = WorkerService(*[cast(Any, None)] * 6, {7: handle})
     dispatcher: Any = Dispatcher({OpenMemory: workers.open_memory})
     driver = threading.Thread(target=lambda: process.answer((Done,), dispatcher, wait_s=lambda: 10.0))
     driver.start()

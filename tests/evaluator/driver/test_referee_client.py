@@ -39,7 +39,7 @@ def test_all_builds_are_recorded_but_only_the_first_of_those_that_failed() -> No
 
 
 def test_every_request_but_an_inspections_own_has_one_handler() -> None:
-    workers, memory = WorkerService(*[NOTHING] * 5), FactMemory(NOTHING, "cpu", 1)
+    workers, memory = WorkerService(*[NOTHING] * 6), FactMemory(NOTHING, "cpu", 1)
     table = request_handlers(EvaluationJob(on_stage=print), workers, memory)
     assert set(table) | {driver_requests.Begin} == kinds_in(driver_requests, DriverRequest)
     check_handlers(table)
@@ -47,7 +47,7 @@ def test_every_request_but_an_inspections_own_has_one_handler() -> None:
 
 def test_a_process_that_was_never_started_is_not_there() -> None:
     with pytest.raises(EvaluatorError, match="process 7, which it never started"):
-        WorkerService(*[NOTHING] * 5).freeze(driver_requests.Freeze(id=7))
+        WorkerService(*[NOTHING] * 6).freeze(driver_requests.Freeze(id=7))
 
 
 def test_time_that_is_used_up_is_noted_once_and_waiting_buys_more() -> None:
@@ -108,7 +108,7 @@ def test_what_asked_for_a_build_is_stopped_while_others_time(shared: tuple[Devic
 
 def test_work_that_can_be_paused_shares_anew_without_a_gap(shared: tuple[DeviceLock, _Work]) -> None:
     lock, work = shared
-    workers = WorkerService(NOTHING, NOTHING, lock, NOTHING, NOTHING)
+    workers = WorkerService(NOTHING, NOTHING, NOTHING, lock, NOTHING, NOTHING)
     other = DeviceLock("cuda:0", wait_s=20)
     other.hold_alone()
     workers.hold(driver_requests.Hold(exclusive=False, anew=True), EvaluationJob(on_stage=print))
@@ -137,7 +137,7 @@ def test_who_times_after_tools_waits_for_them_and_others_do_not(shared: tuple[De
     lock, work = shared
     lock.hold_for_tools()
     for after_tools in (False, True):
-        workers = WorkerService(NOTHING, NOTHING, DeviceLock("cuda:0", wait_s=1), NOTHING, NOTHING)
+        workers = WorkerService(NOTHING, NOTHING, NOTHING, DeviceLock("cuda:0", wait_s=1), NOTHING, NOTHING)
         job = EvaluationJob(on_stage=print)
         request = driver_requests.Hold(exclusive=True, anew=False, after_tools=after_tools)
         if after_tools:
@@ -164,13 +164,13 @@ def test_pauses_while_it_waits_for_its_turn_under_a_tool_are_counted_once(
     shared: tuple[DeviceLock, _Work],
 ) -> None:
     lock, _ = shared
-    workers = WorkerService(NOTHING, NOTHING, lock, cast(Any, _Pauses(0.0, 1000.0)), NOTHING)
+    workers = WorkerService(NOTHING, NOTHING, NOTHING, lock, cast(Any, _Pauses(0.0, 1000.0)), NOTHING)
     held = workers.hold_for_tools(driver_requests.HoldForTools(), EvaluationJob(on_stage=print))
     assert (held.waited_s, lock.held) == (0.0, "tools")
 
 
 def test_steps_of_a_referee_are_spans_of_the_trace(tmp_path: Path) -> None:
-    workers = WorkerService(NOTHING, NOTHING, NOTHING, NOTHING, NOTHING)
+    workers = WorkerService(*[NOTHING] * 6)
     job = EvaluationJob(on_stage=print)
     memory = FactMemory(NOTHING, "cpu", 1)
     record = request_handlers(job, workers, memory, "referee of a 1")[driver_requests.RecordStep]

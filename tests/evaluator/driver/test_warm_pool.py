@@ -9,10 +9,11 @@ from typing import cast
 
 import pytest
 
+from kernelwright.evaluator.analysis.sanitizers import SanitizerRun, Sanitizers
 from kernelwright.evaluator.building.builder import Builder
 from kernelwright.evaluator.driver.processes.process_launcher import ProcessLauncher, WorkerHandle
 from kernelwright.evaluator.driver.processes.runtime_image import RuntimeImage
-from kernelwright.evaluator.driver.processes.warm_pool import WarmPool
+from kernelwright.evaluator.driver.processes.warm_pool import WarmPool, WarmPools
 from kernelwright.evaluator.sandbox import Launcher, strongest
 from kernelwright.evaluator.schema.config import EvaluationConfig
 from kernelwright.evaluator.schema.errors import MachineError
@@ -115,3 +116,34 @@ def test_closing_ends_what_is_still_starting(starter: ProcessLauncher) -> None:
     assert spares.take(wait=True) is None
     while not made or made[0].sandboxed.poll() is None:
         threading.Event().wait(0.01)
+
+
+def test_processes_under_a_tool_are_kept_apart_and_closed_with_their_reports(
+    starter: ProcessLauncher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that nobody took leaves no descriptor open."""
+    made: list[tuple[str, str | None]] = []
+    start = ProcessLauncher.start
+
+    def noted(self: ProcessLauncher, role: str, *, tool: str) -> WorkerHandle:
+        made.append((role, tool))
+        handle = start(self, role)
+        handle.watch = SanitizerRun(Sanitizers(None, ()), "memcheck")
+        return handle
+
+    monkeypatch.setattr(ProcessLauncher, "start", noted)
+    pools = WarmPools()
+    pool = pools.of_tool(starter, "memcheck")
+    assert pools.of_tool(starter, "memcheck") is pool
+    assert pools.of_tool(starter, "racecheck") is not pool
+    pool.expect(0)
+    ready = pool.take(wait=True)
+    assert ready is not None
+    assert made == [("sanitized", "memcheck")]
+    assert isinstance(ready.watch, SanitizerRun)
+    log = ready.watch.log
+    ready.discard()
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(log)
+    pools.close()
+    pools.settle()
