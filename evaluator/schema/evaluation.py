@@ -198,7 +198,7 @@ class Measurement(Record):
     interval: Interval
     """95 % interval of the headline speedup: bootstrap over turns, widened by `process_spread`."""
     process_spread: float | None = None
-    """Relative standard deviation between the reference's processes; a candidate's are taken to vary as much."""
+    """Relative standard deviation between processes of the reference, and of the candidate, it is assumed."""
     spread_assumed: bool = False
     """True where `process_spread` is what processes usually differ by, as this speedup is no close call."""
     noise_floor: float | None = None

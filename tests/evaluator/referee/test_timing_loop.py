@@ -379,7 +379,7 @@ def test_workers_of_the_reference_that_disagree_are_told_apart():
 
 
 @pytest.mark.parametrize(("longer_ms", "calls_each_turn"), [(0.0, 1), (0.004, 2)])
-def test_queued_calls_are_timed_one_by_one_once_a_turn_to_the_end_and_twice_while_in_doubt(longer_ms, calls_each_turn):
+def test_queued_calls_come_one_by_one_to_the_end_twice_in_doubt(longer_ms, calls_each_turn):
     schedule = Schedule(Batch("cuda", 10, queued=True), 0.0, max_turns=6, call_timeout_s=5.0)
     timer: Any = _timer(schedule, {"one": 0.1, "other": 0.1})
     lone: list[int] = []
