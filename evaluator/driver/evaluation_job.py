@@ -68,14 +68,8 @@ class EvaluationJob:
     ahead: BuildsAhead | None = None
     """Builds that began before the candidate asked for them."""
 
-    def begin(self, source: str, total_s: float) -> None:
-        """Begin the evaluation of a candidate, which has so many seconds."""
-        self.source = source
-        self.deadline = time.monotonic() + total_s
-
-    def begin_with_full_headers(self, total_s: float) -> None:
-        """Evaluate anew, because the first outcome may be the lean headers' fault, with time of its own."""
-        self.full_headers = True
+    def start_clock(self, total_s: float) -> None:
+        """A process of the candidate starts: it has so many seconds, none of which was spent on baselines."""
         self.deadline = time.monotonic() + total_s
 
     def extend(self, seconds: float) -> None:

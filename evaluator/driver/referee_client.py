@@ -161,7 +161,7 @@ class RefereeClient:
 
     def evaluate(self, candidate: Candidate, job: EvaluationJob) -> referee_messages.CandidateEvaluated:
         """Have one candidate evaluated; raises EvaluatorError where nothing can be said about it."""
-        job.begin(candidate.source, self._config.limits.total_s)
+        job.source = candidate.source
         compiles = find_backend(candidate.backend).compiles_when_called
         compile_s = self._config.limits.compile_s if compiles else 0.0
         before_s = self._lock.alone_s
@@ -175,7 +175,7 @@ class RefereeClient:
 
     def sanitize(self, candidate: Candidate, job: EvaluationJob) -> referee_messages.Sanitized:
         """Have the sanitizers run on one candidate, and nothing else; raises what `evaluate` raises."""
-        job.begin(candidate.source, float("inf"))
+        job.source = candidate.source
         return self._converse(referee_messages.SanitizeCandidate(source=candidate.source), job)
 
     def environment(self, state: dict[str, str]) -> Environment:

@@ -48,10 +48,13 @@ class WorkerService:
 
     def start(self, request: wire.Start, job: EvaluationJob) -> Handover:
         """Hand over a process: one started ahead of time, if it will do."""
-        if request.full_headers:
-            job.begin_with_full_headers(self.launcher.config.limits.total_s)
+        job.full_headers |= request.full_headers
+        if request.role == "candidate":
+            job.start_clock(self.launcher.config.limits.total_s)
         worker, pool = None, self._pool_for(request)
         if pool is not None:
+            if request.tool is not None:
+                pool.expect(1)  # nobody said before that it would be needed
             worker = pool.take(wait=self._may_wait())
             if self.launcher.device != "cpu" or not self.launcher.config.measure:
                 pool.replenish()  # on a CPU it would disturb times
@@ -65,8 +68,9 @@ class WorkerService:
         """The pool that may have such a process; on a CPU, tools are seldom asked for."""
         if request.role in _WARM_ROLES:
             return self.pool
-        is_pooled = request.role == "sanitized" and self.launcher.device != "cpu"
-        return self.tool_pool(request.tool) if is_pooled and request.tool is not None else None
+        if request.role != "sanitized" or self.launcher.device == "cpu":
+            return None
+        return self.pool if request.tool is None else self.tool_pool(request.tool)
 
     def _may_wait(self) -> bool:
         """While this keeps others from the device, waiting for a process that needs it would never end."""

@@ -13,7 +13,6 @@ from kernelwright.evaluator.building.lean_headers.suspicion import SUSPECT_STATU
 from kernelwright.evaluator.devices import is_device_full
 from kernelwright.evaluator.ipc.driver_requests import EnterStage
 from kernelwright.evaluator.referee.checks.kernel_profile import attribute_kernels, count_counters
-from kernelwright.evaluator.referee.checks.stress import RaceReport
 from kernelwright.evaluator.referee.correctness.guarded_calls import GuardedCalls
 from kernelwright.evaluator.referee.correctness.verification import Verifier
 from kernelwright.evaluator.referee.device_memory import require_shortage_is_own
@@ -68,6 +67,7 @@ def evaluate_candidate(problem: OpenProblem, request: EvaluationRequest) -> Outc
     Raises:
         DeviceFull: it ran out of device memory, and others may be why.
     """
+    problem.prepare()
     outcome, retry = _evaluate_once(problem, request)
     if retry is _Retry.ALIGNED:
         request = replace(request, any_address=False)
@@ -88,7 +88,6 @@ def _run_stages(problem: OpenProblem, request: EvaluationRequest, progress: _Pro
     """Take a candidate through the stages; the first that raises decides its status."""
     config, source = problem.config, request.source
     measurement = plausibility = None
-    problem.prepare()
     progress.enter(Stage.LOAD)
     with problem.worker(compile_s=request.compile_s, full_headers=request.full_headers) as worker:
         progress.started(worker)
@@ -104,7 +103,6 @@ def _run_stages(problem: OpenProblem, request: EvaluationRequest, progress: _Pro
             draw = problem.pool.draws[0]  # it is timed with weights that it was verified with
             state = draw.model.state_dict() if verification.weights == "state_dict" else None
             spec = draw.spec("ModelNew", state=state)
-            problem.sanitizer.expect(source, progress.builds)
             with problem.device_alone(worker):
                 with problem.context.driver.step("lay out candidate"):
                     buffers = problem.session.lay_out(worker)
@@ -118,22 +116,20 @@ def _run_stages(problem: OpenProblem, request: EvaluationRequest, progress: _Pro
             progress.add(measurement)
             progress.add(plausibility)
             progress.add(attribute_kernels(problem.context, worker, source))
-            with contextlib.suppress(CandidateFailed):  # others may need the memory of its timed calls
-                buffers.free()
+            if not worker.lost:
+                with contextlib.suppress(CandidateFailed):  # others may need the memory of its timed calls
+                    buffers.free()
             with _verifier(problem, worker, request) as verifier:
                 verifier.guard_again(verification.guarded)
 
         progress.add(_try_other_shapes(problem, worker, verification))  # recorded only
-        races = problem.sanitizer.look_for_races(
-            worker, source, progress.builds, repeatable=verification.bitwise_repeatable
-        )
 
     if config.counters and problem.on_gpu:
         progress.add(count_counters(problem.variant, source, request.compile_s))  # recorded only
     if measurement is not None:
         measurement = progress.add(_recheck_baseline(problem, measurement))
 
-    _sanitize(problem, source, measurement, races, progress)
+    _sanitize(problem, source, measurement, verification, progress)
 
     progress.enter(Stage.DECIDE)
     if measurement is not None and plausibility is not None:
@@ -257,17 +253,18 @@ def _sanitize(
     problem: OpenProblem,
     source: str,
     measurement: Measurement | None,
-    races: RaceReport | None,
+    verification: Verification,
     progress: _Progress,
 ) -> None:
-    skipped = problem.sanitizer.skipped(source, progress.builds)
+    builds, repeatable = progress.builds, verification.bitwise_repeatable
+    skipped = problem.sanitizer.skipped(source, builds)
     if skipped is not None:
         progress.add(skipped)
         return
     progress.enter(Stage.SANITIZE)
     call_ms = measurement.candidate.median_ms if measurement is not None else None
     found = progress.add(
-        problem.sanitizer.sanitize(source, builds=progress.builds, call_ms=call_ms, races=races)
+        problem.sanitizer.sanitize(source, builds=builds, call_ms=call_ms, repeatable=repeatable)
     )
     if found.convicts is not None:
         raise CandidateFailed(found.convicts, found.reason)

@@ -118,18 +118,23 @@ class WarmPools:
         stock = STOCK[launcher.device.partition(":")[0]]
         if launcher.device == "cpu" and not launcher.config.measure:
             stock = 1  # nobody will ask for a baseline
-        pool = self._pool(launcher, None, WarmPool(launcher.start_ahead, stock=stock))
+        pool = self._pool(launcher, None, launcher.start_ahead, stock)
         pool.keep(stock)
         return pool
 
     def of_tool(self, launcher: ProcessLauncher, tool: str) -> WarmPool:
         """The pool of processes under a sanitizer, in which importing torch takes seconds."""
         start = partial(launcher.start, "sanitized", tool=tool)
-        return self._pool(launcher, tool, WarmPool(start, stock=TOOL_STOCK))
+        return self._pool(launcher, tool, start, TOOL_STOCK)
 
-    def _pool(self, launcher: ProcessLauncher, tool: str | None, new: WarmPool) -> WarmPool:
+    def _pool(
+        self, launcher: ProcessLauncher, tool: str | None, make: Callable[[], WorkerHandle], stock: int
+    ) -> WarmPool:
+        key = launcher.device, launcher.kind, tool
         with self._guard:
-            return self._pools.setdefault((launcher.device, launcher.kind, tool), new)
+            if key not in self._pools:
+                self._pools[key] = WarmPool(make, stock=stock)
+            return self._pools[key]
 
     def drain_gpus(self) -> None:
         """End what waits with a GPU open."""

@@ -24,13 +24,10 @@ from kernelwright.evaluator.analysis.sanitizer_words import words_of_module
 from kernelwright.evaluator.backends.registry import BACKENDS
 from kernelwright.evaluator.ipc.driver_requests import VERSIONED, Expect, FindSanitizers
 from kernelwright.evaluator.referee.checks import policy
-from kernelwright.evaluator.referee.checks.stress import RaceReport, Stress
+from kernelwright.evaluator.referee.checks.stress import Stress
 from kernelwright.evaluator.referee.checks.tool_processes import TimeLimit, ToolProcesses, ToolRun
 from kernelwright.evaluator.referee.correctness.shape_variants import ShapeVariant, smaller
 from kernelwright.evaluator.referee.correctness.trials import TrialPool
-from kernelwright.evaluator.referee.worker.candidate_failure import CandidateFailed
-from kernelwright.evaluator.referee.worker.setup import begin_load, start
-from kernelwright.evaluator.referee.worker.worker_process import WorkerProcess
 from kernelwright.evaluator.schema.config import EvaluationConfig, Sanitize
 from kernelwright.evaluator.schema.evaluation import Sanitization, Status
 from kernelwright.evaluator.schema.record import sha256_text
@@ -102,6 +99,7 @@ class Sanitizer:
         self._smaller: list[ShapeVariant] | None = None
         self._time: TimeLimit
         """Of the candidate that is being sanitized."""
+        self._repeatable: bool | None = None
         self._tools = ToolProcesses(variant.context.driver)
 
     def skipped(self, source: str, builds: int) -> Sanitization | None:
@@ -116,33 +114,12 @@ class Sanitizer:
         return None
 
     def keep_ready(self) -> None:
-        """On a GPU, have processes of each tool kept ready: importing torch under a tool takes longest."""
-        if self._wanted is not Sanitize.OFF:
-            self._expect(0)
-
-    def expect(self, source: str, builds: int) -> None:
-        """On a GPU, have the processes started that `sanitize` will need, beside the timing."""
-        if self._is_due(source, builds):
-            self._expect(1)
-
-    def _expect(self, count: int) -> None:
-        if self._kind == "cuda" and not self._context.driver.ask(FindSanitizers()).missing:
-            for tool in self._device_tools:
-                self._context.driver.ask(Expect(count=count, tool=tool))
-
-    def look_for_races(
-        self, worker: WorkerProcess, source: str, builds: int, *, repeatable: bool | None
-    ) -> RaceReport | None:
-        """Stress a candidate in the process that it was evaluated in; None where `sanitize` will not ask."""
-        if not self._is_due(source, builds):
-            return None
-        return self._stress(worker).examine(repeatable=repeatable)
-
-    def _is_due(self, source: str, builds: int) -> bool:
-        """Return whether `sanitize` will run the tools on what an evaluation has passed."""
-        if self.skipped(source, builds) is not None:
-            return False
-        return not self._context.driver.ask(FindSanitizers()).missing and self._remembered(source) is None
+        """On a GPU, have a process of each tool kept ready: importing torch under a tool takes longest."""
+        driver = self._context.driver
+        if self._kind != "cuda" or self._wanted is Sanitize.OFF or driver.ask(FindSanitizers()).missing:
+            return
+        for tool in self._device_tools:
+            driver.ask(Expect(count=0, tool=tool))
 
     def sanitize(
         self,
@@ -150,12 +127,12 @@ class Sanitizer:
         *,
         builds: int | None = None,
         call_ms: float | None = None,
-        races: RaceReport | None = None,
+        repeatable: bool | None = None,
     ) -> Sanitization:
         """Run the tools and stress on one candidate.
 
-        `builds`, `call_ms` and `races` are known where it was just evaluated: extensions of its own, the time
-        of a call, and what `look_for_races` found.
+        `builds`, `call_ms` and `repeatable` are known where it was just evaluated: extensions of its own, the
+        time of a call, and if outputs repeat bit by bit.
         """
         missing = self._context.driver.ask(FindSanitizers()).missing
         if missing:
@@ -167,18 +144,17 @@ class Sanitizer:
         self._time = TimeLimit(
             self._context.driver, self._limit_s + (policy.COMPILE_S if _compiles_itself(source) else 0.0)
         )
+        self._repeatable = repeatable
         findings = _Findings(words={word for _, word in words_of_module(source)})
         if builds is not None and _has_nothing_of_its_own(source, builds):
             findings.needed = False
         else:
             self._time.extend(self._context.driver.hold(exclusive=False))
-            tool_run = (
-                self._run_cpu_tools(source, findings, call_ms)
-                if self._kind == "cpu"
-                else self._run_gpu_tools(source, findings)
-            )
-            if not findings.failures:
-                self._add_races(findings, races or self._races_of(source), tool_run, source)
+            with contextlib.closing(self._begin_stress()) as stress:
+                if self._kind == "cpu":
+                    self._run_cpu_tools(source, findings, call_ms, stress)
+                else:
+                    self._run_gpu_tools(source, findings, stress)
         found = findings.finished(time.monotonic() - started)
         if call_ms is not None:
             self._remember(source, found)
@@ -205,48 +181,40 @@ class Sanitizer:
         parts += [str(torch.version.cuda), *self._device_tools]
         return f"{VERSIONED}sanitized:{sha256_text(json.dumps(parts))}"
 
-    def _stress(self, worker: WorkerProcess) -> Stress:
+    def _begin_stress(self) -> Stress:
         share_s = self._limit_s * policy.STRESS_SHARE
         seconds = max(policy.LEAST_STRESS_S, min(policy.STRESS_S, share_s))
         call_s = min(policy.SANITIZED_CALL_S, self._limit_s)
-        return Stress(worker, self._context, self._pool, seconds=seconds, call_s=call_s)
+        return Stress(self._context, self._pool, seconds=seconds, call_s=call_s)
 
-    def _races_of(self, source: str) -> RaceReport:
-        """Stress a candidate in a process of its own."""
-        with contextlib.closing(start(self._context, role="sanitized")) as worker:
-            stress = self._stress(worker)
-            try:
-                begin_load(self._context, worker, source, class_name="ModelNew")()
-            except CandidateFailed as failure:
-                text = f"stress: {failure.status.value}: {failure.detail[:300]}"
-                return RaceReport(None, text, worker.builds.count, frozenset())
-            return stress.examine()
-
-    def _run_cpu_tools(self, source: str, findings: _Findings, call_ms: float | None) -> ToolRun:
-        """AddressSanitizer at the evaluated shapes or smaller ones."""
+    def _run_cpu_tools(self, source: str, findings: _Findings, call_ms: float | None, stress: Stress) -> None:
+        """AddressSanitizer at the evaluated shapes or smaller ones, then the plain build under stress."""
         tool_run = self._tried("address", self._variants_to_try(fast=self._is_quick(call_ms)), source)
         if tool_run.failures and tool_run.variant is not self._variant:
             (again,) = self._tools.run([("address", self._variant)], source, self._time)
             findings.add(tool_run, convict=False)
             tool_run = again
         findings.add(tool_run)
-        return tool_run
+        if not findings.failures:
+            self._look_for_races(source, findings, tool_run, stress)
 
-    def _run_gpu_tools(self, source: str, findings: _Findings) -> ToolRun:
+    def _run_gpu_tools(self, source: str, findings: _Findings, stress: Stress) -> None:
         """memcheck at the evaluated shapes, the slower tools at smaller ones: all at once.
 
         What fails beside the others for another reason than the tool's findings is tried again by itself.
         """
         first = [(tool, next(self._variants_of(tool))) for tool in self._device_tools]
-        for tool_run in self._tools.run(first, source, self._time):
+        for tool_run in self._tools.run(first, source, self._time, stress.prepare(source)):
             tried = tool_run
             if tool_run.trouble and not tool_run.failures:
                 tried = self._tried(tool_run.tool, self._variants_of(tool_run.tool), source)
             findings.add(tried)
+            if findings.failures:
+                return
             builds_nothing = not tried.trouble and _has_nothing_of_its_own(source, tried.builds)
-            if findings.failures or (tool_run.tool == "memcheck" and builds_nothing):
+            if tool_run.tool == "memcheck" and builds_nothing:
                 break
-        return tried
+        self._look_for_races(source, findings, tried, stress)
 
     def _tried(self, tool: str, variants: Iterator[ShapeVariant], source: str) -> ToolRun:
         """Run a tool by itself, at each of these shapes until the candidate runs there."""
@@ -259,17 +227,17 @@ class Sanitizer:
     def _variants_of(self, tool: str) -> Iterator[ShapeVariant]:
         return iter((self._variant,)) if tool == "memcheck" else self._variants_to_try(fast=False)
 
-    @staticmethod
-    def _add_races(findings: _Findings, races: RaceReport, tool_run: ToolRun, source: str) -> None:
-        """Add what stress found; it also shows if a tool saw what the candidate does otherwise."""
-        if races.status is not None:
-            findings.failures.append((races.status, races.text))
-        elif races.text:
-            findings.remarks.append(races.text)
-        findings.words |= races.words
-        if _has_nothing_of_its_own(source, races.builds):
+    def _look_for_races(self, source: str, findings: _Findings, tool_run: ToolRun, stress: Stress) -> None:
+        """Stress, which also shows whether a candidate does in sight of a tool what it does otherwise."""
+        status, text = stress.examine(source, repeatable=self._repeatable)
+        if status is not None:
+            findings.failures.append((status, text))
+        elif text:
+            findings.remarks.append(text)
+        findings.words |= stress.hidden_by()
+        if _has_nothing_of_its_own(source, stress.builds):
             findings.needed = False
-        elif races.builds and not tool_run.builds:
+        elif stress.builds and not tool_run.builds:
             findings.missing.append("the candidate built nothing while a tool watched it")
 
     def _is_quick(self, call_ms: float | None) -> bool:

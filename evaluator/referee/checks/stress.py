@@ -7,6 +7,7 @@ alike every time are something else, such as work divided for a fixed number of 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -14,7 +15,7 @@ import torch
 
 from kernelwright.evaluator.analysis.elf_symbols import Symbols
 from kernelwright.evaluator.ipc.contestant_messages import Disturb, SetThreads
-from kernelwright.evaluator.ipc.driver_requests import FindSymbols
+from kernelwright.evaluator.ipc.driver_requests import FindSymbols, Start
 from kernelwright.evaluator.referee.checks import policy
 from kernelwright.evaluator.referee.correctness.comparison import Comparison, compare
 from kernelwright.evaluator.referee.correctness.trial_cache import Trial
@@ -25,6 +26,8 @@ from kernelwright.evaluator.referee.worker.candidate_failure import CandidateFai
 from kernelwright.evaluator.referee.worker.setup import (
     CallMemory,
     ProblemContext,
+    begin_configuration,
+    begin_load,
     construct,
     lay_out,
 )
@@ -48,36 +51,13 @@ class _Tally:
         return bool(self.wrong) and (self.right > 0 or self.differing)
 
 
-@dataclass(frozen=True, slots=True)
-class RaceReport:
-    """Findings of stress, and of how the candidate was built there."""
-
-    status: Status | None
-    """Status that convicts the candidate."""
-    text: str
-    """Its reason; else a remark, empty when nothing stood out."""
-    builds: int
-    """Extensions that the candidate asked for."""
-    words: frozenset[str]
-    """Words in its builds by which it can hide from a sanitizer."""
-
-
 class Stress:
-    """Looks for races of one candidate by calling it in a process that has loaded it."""
+    """Looks for races of one candidate by calling it; its process starts at once, to be ready when needed."""
 
-    def __init__(
-        self,
-        worker: WorkerProcess,
-        context: ProblemContext,
-        pool: TrialPool,
-        *,
-        seconds: float,
-        call_s: float,
-    ) -> None:
-        """`seconds` is spent calling; `call_s` bounds one call."""
+    def __init__(self, context: ProblemContext, pool: TrialPool, *, seconds: float, call_s: float) -> None:
+        """`seconds` is spent calling, start-up not counted; `call_s` bounds one call."""
         self._context = context
         self._pool = pool
-        self._worker = worker
         self._seconds = seconds
         self._call_s = call_s
         self._trial: Trial = pool.bases[0]
@@ -87,40 +67,82 @@ class Stress:
         """Correct outputs had other bits than those before."""
         self._right: list[torch.Tensor] | None = None
         """The last outputs that were found correct."""
-        self._counts = thread_counts(context)
+        self._trouble: CandidateFailed | None = None
+        """The failure that ended its preparation."""
+        self._is_loaded = False
+        self._counts = self._thread_counts()
+        threads = self._counts[0] if self._kind == "cpu" else None
+        self._worker = WorkerProcess(context.driver, context.device, Start(role="sanitized", threads=threads))
 
-    def examine(self, *, repeatable: bool | None = None) -> RaceReport:
-        """Call it under stress.
+    @property
+    def builds(self) -> int:
+        """Extensions the candidate asked for."""
+        return self._worker.builds.count
+
+    def hidden_by(self) -> set[str]:
+        """Words in the candidate's builds by which it can hide from a sanitizer."""
+        symbols = Symbols.model_validate(self._context.driver.ask(FindSymbols(id=self._worker.id)).facts)
+        return self._worker.builds.sanitizer_words | set(symbols.watched)
+
+    def close(self) -> None:
+        self._worker.close()
+
+    def prepare(self, source: str) -> Iterator[None]:
+        """Open the device and load the candidate; yields while the process is at it."""
+        context, worker = self._context, self._worker
+        self._is_loaded = True
+        try:
+            configured = begin_configuration(context, worker, threads=self._counts[0])
+            yield
+            configured()
+            loaded = begin_load(context, worker, source, class_name="ModelNew")
+            yield
+            loaded()
+        except CandidateFailed as failure:
+            self._trouble = failure
+
+    def examine(self, source: str, *, repeatable: bool | None = None) -> tuple[Status | None, str]:
+        """A status with its reason; else a remark, empty when nothing stood out.
 
         `repeatable` says that undisturbed calls gave the same bits, as a GPU should beside other work, too.
         """
-        status, text = self._examine()
-        if status is None and repeatable and self._varied and self._kind == "cuda":
-            text = "; ".join(filter(None, (text, _VARIED)))
-        worker = self._worker
-        symbols = Symbols.model_validate(self._context.driver.ask(FindSymbols(id=worker.id)).facts)
-        words = worker.builds.sanitizer_words | set(symbols.watched)
-        return RaceReport(status, text, worker.builds.count, frozenset(words))
-
-    def _examine(self) -> tuple[Status | None, str]:
+        counts = self._counts
         try:
-            buffers = self._construct_correct()
+            buffers = self._construct_correct(source)
             if buffers is None:
-                return None, "stress: wrong at once; not examined"
+                return None, "stress: wrong at once in a fresh process; not examined"
             tallies: dict[int, _Tally] = {}
             until = time.monotonic() + policy.STRESS_PATIENCE * self._seconds
-            for count in self._counts:
+            for count in counts:
                 if tallies and time.monotonic() > until:
                     break
                 tallies[count] = self._call(buffers, count)
         except CandidateFailed as failure:
-            under = f"stress with up to {self._counts[0]} threads"
-            return None, f"{under}: {failure.status.value}: {failure.detail[:300]}"
-        return _conclude(tallies)
+            return (
+                None,
+                f"stress with up to {counts[0]} threads: {failure.status.value}: {failure.detail[:300]}",
+            )
+        status, text = _conclude(tallies)
+        if status is None and repeatable and self._varied and self._kind == "cuda":
+            text = "; ".join(filter(None, (text, _VARIED)))
+        return status, text
 
-    def _construct_correct(self) -> CallBuffers | None:
+    def _thread_counts(self) -> tuple[int, ...]:
+        """Numbers of threads, most first: what a first call allocates for threads must do for later ones."""
+        if self._kind != "cpu":
+            return (self._context.threads,)
+        usual = self._context.threads
+        most = max(policy.FEWEST_THREADS, usual, min(2 * usual, policy.MOST_THREADS))
+        return tuple(sorted({most, 4, 3, 2, 1}, reverse=True))
+
+    def _construct_correct(self, source: str) -> CallBuffers | None:
         """Construct as verification does, by seed or by state; None where neither is correct."""
         context, draw, worker, most = self._context, self._pool.draws[0], self._worker, self._counts[0]
+        if not self._is_loaded:
+            for _ in self.prepare(source):
+                pass
+        if self._trouble is not None:
+            raise self._trouble
         context.driver.hold(exclusive=False)
         buffers = lay_out(worker, self._trial.arguments, self._trial.expected.output, CallMemory("stress"))
         for state in (None, draw.model.state_dict()):
@@ -177,15 +199,6 @@ class Stress:
         work = torch.ones(policy.LOAD_SIZE, policy.LOAD_SIZE, device=self._context.device.torch_device)
         for _ in range(4):
             work = work @ work * 1e-4
-
-
-def thread_counts(context: ProblemContext) -> tuple[int, ...]:
-    """Numbers of threads, most first: what a first call allocates for threads must do for later ones."""
-    usual = context.threads
-    if context.device.torch_device.type != "cpu":
-        return (usual,)
-    most = max(policy.FEWEST_THREADS, usual, min(2 * usual, policy.MOST_THREADS))
-    return tuple(sorted({most, 4, 3, 2, 1}, reverse=True))
 
 
 def _conclude(tallies: dict[int, _Tally]) -> tuple[Status | None, str]:

@@ -96,11 +96,17 @@ class ToolProcesses:
     def __init__(self, driver: DriverLink) -> None:
         self._driver = driver
 
-    def run(self, wanted: list[tuple[str, ShapeVariant]], source: str, limit: TimeLimit) -> list[ToolRun]:
-        """Run a candidate under tools, each at a shape, all at once."""
+    def run(
+        self,
+        wanted: list[tuple[str, ShapeVariant]],
+        source: str,
+        limit: TimeLimit,
+        *beside: Iterator[None],
+    ) -> list[ToolRun]:
+        """Run a candidate under tools, each at a shape, all at once; what is `beside` advances with them."""
         watched = [_Watched(tool, variant, self._start_under(tool)) for tool, variant in wanted]
         try:
-            _advance([_load(each, source, limit) for each in watched])
+            _advance([*(_load(each, source, limit) for each in watched), *beside])
             limit.extend(self._driver.hold_for_tools())
             for each in watched:
                 each.worker.limit(limit.left())  # one after another is waited for

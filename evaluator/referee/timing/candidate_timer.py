@@ -132,8 +132,9 @@ class CandidateTimer:
         """Return whether `recheck` has something to find out about the last candidate."""
         if self._last is None:
             return False
-        may_be_slowed = found.contended if self._kind == "cuda" else found.speedup > 1
-        return may_be_slowed or self._lacks_spread(found)
+        if self._kind == "cpu":
+            return found.speedup > 1
+        return self._may_be_slowed(found) or self._lacks_spread(found)
 
     def start_compared(self, found: Measurement) -> None:
         """Start the processes that `recheck` will compare, if any, while others may still use the device.
@@ -141,7 +142,8 @@ class CandidateTimer:
         Raises what `recheck` does.
         """
         if self._lacks_spread(found):
-            self.baselines.start_compared()
+            with self._or_assumed():
+                self.baselines.start_compared()
 
     def recheck(self, found: Measurement) -> Measurement:
         """Re-time the baseline alone to see whether the candidate slowed it.
@@ -160,11 +162,22 @@ class CandidateTimer:
         baselines.restore_queue()
         if self._kind == "cpu":
             return self._recheck_on_cpu(self._last, baselines)
-        if found.contended and queued == baselines.queued:
+        if self._may_be_slowed(found):
             baselines.set_solo(self.baselines.time_alone(baselines, baselines.count, queued))
         if self._lacks_spread(found):
-            self.baselines.compare_processes(baselines, queued=queued)
+            with self._or_assumed():
+                self.baselines.compare_processes(baselines, queued=queued)
         return self._last.against(baselines.beside(queued))
+
+    def _may_be_slowed(self, found: Measurement) -> bool:
+        """Return whether the reference seems slowed on a GPU by a last candidate that was timed as it is."""
+        is_alike = self._last is not None and self._last.batch.queued == self.baselines.measure().queued
+        return found.contended and is_alike
+
+    def _or_assumed(self) -> contextlib.AbstractContextManager[None]:
+        """Do without a spread that cannot be measured, where one can be assumed: all else is known."""
+        is_queued = self._last is not None and self._last.batch.queued
+        return contextlib.suppress(EvaluatorError) if is_queued else contextlib.nullcontext()
 
     def _lacks_spread(self, found: Measurement) -> bool:
         """Return whether the last candidate's interval hangs on a spread between processes still unknown."""

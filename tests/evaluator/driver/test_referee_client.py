@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,6 +20,7 @@ from kernelwright.evaluator.host import trace
 from kernelwright.evaluator.host.device_lock import DeviceLock
 from kernelwright.evaluator.ipc import driver_requests
 from kernelwright.evaluator.ipc.driver_requests import DriverRequest
+from kernelwright.evaluator.schema.config import EvaluationConfig
 from kernelwright.evaluator.schema.errors import EvaluatorError, MachineError
 from kernelwright.evaluator.schema.evaluation import Build
 from tests.messages import check_handlers, kinds_in
@@ -53,7 +55,7 @@ def test_a_process_that_was_never_started_is_not_there() -> None:
 def test_time_that_is_used_up_is_noted_once_and_waiting_buys_more() -> None:
     job = EvaluationJob(on_stage=lambda stage: None)
     assert not job.has_run_out()
-    job.begin("", total_s=-1.0)
+    job.start_clock(-1.0)
     job.extend(3600.0)
     assert not job.has_run_out()
     job.extend(-3600.0)
@@ -183,3 +185,64 @@ def test_steps_of_a_referee_are_spans_of_the_trace(tmp_path: Path) -> None:
     assert "steps of referee of a 1" in written
     (span,) = (json.loads(line.rstrip(",")) for line in written.splitlines() if '"ph": "X"' in line)
     assert (span["name"], span["dur"] // 10_000) == ("compare", 200)
+
+
+class _Pool:
+    """A pool that hands over the same process, and notes what was asked of it."""
+
+    def __init__(self, name: str, asked: list[str]) -> None:
+        self._name, self._asked = name, asked
+
+    def expect(self, count: int) -> None:
+        self._asked.append(f"{self._name} expects {count}")
+
+    def take(self, *, wait: bool) -> Any:
+        self._asked.append(f"{self._name} gives")
+        return SimpleNamespace(number=7, is_set_up=True, channel_end=None)
+
+    def replenish(self) -> None:
+        pass
+
+
+def _starting(device: str, asked: list[str]) -> WorkerService:
+    def start(role: str, *, threads: int | None, tool: str | None) -> Any:
+        asked.append(f"started for {role}")
+        return SimpleNamespace(number=7, is_set_up=False, channel_end=None)
+
+    launcher = SimpleNamespace(device=device, config=EvaluationConfig(), start=start)
+    pools = _Pool("plain", asked), lambda tool: _Pool(tool, asked)
+    return WorkerService(
+        cast(Any, launcher), *cast(Any, pools), DeviceLock(device, wait_s=1), NOTHING, NOTHING
+    )
+
+
+@pytest.mark.parametrize(
+    ("device", "role", "tool", "done"),
+    [
+        ("cuda:0", "candidate", None, ["plain gives"]),
+        ("cuda:0", "sanitized", None, ["plain gives"]),
+        ("cuda:0", "sanitized", "racecheck", ["racecheck expects 1", "racecheck gives"]),
+        ("cuda:0", "counted", "ncu", ["started for counted"]),
+        ("cpu", "sanitized", None, ["started for sanitized"]),
+        ("cpu", "sanitized", "address", ["started for sanitized"]),
+    ],
+)
+def test_a_process_comes_from_the_pool_of_its_kind(
+    device: str, role: Any, tool: str | None, done: list[str]
+) -> None:
+    """One under a tool is expected as it is taken: of two who wait, neither waits for the other's."""
+    asked: list[str] = []
+    workers = _starting(device, asked)
+    workers.start(driver_requests.Start(role=role, tool=tool), EvaluationJob(on_stage=print))
+    workers.lock.close()
+    assert asked == done
+
+
+def test_a_candidates_time_begins_with_its_process_and_not_with_the_baselines() -> None:
+    job = EvaluationJob(on_stage=print)
+    workers = _starting("cuda:0", [])
+    workers.start(driver_requests.Start(role="baseline"), job)
+    assert job.deadline == float("inf")
+    workers.start(driver_requests.Start(role="candidate"), job)
+    assert job.deadline <= time.monotonic() + EvaluationConfig().limits.total_s
+    workers.lock.close()

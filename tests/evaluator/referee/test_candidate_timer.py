@@ -115,7 +115,7 @@ def test_only_what_a_machine_does_not_know_yet_needs_processes(monkeypatch, know
 
 
 @pytest.mark.parametrize("failures", [0, 1, 2])
-def test_what_fails_to_compile_beside_others_is_tried_once_more_with_the_device_alone(monkeypatch, failures):
+def test_what_fails_to_compile_is_tried_once_more_and_never_with_the_device_alone(monkeypatch, failures):
     monkeypatch.setattr(baseline_timer, "start", lambda context, role: object())
     ends = [CandidateFailed(Status.RUNTIME_ERROR, f"no {n}", traceback="") for n in range(failures)]
     compilations = _Compilations(*ends)
@@ -127,7 +127,7 @@ def test_what_fails_to_compile_beside_others_is_tried_once_more_with_the_device_
             timer._compile_ratio_with_retry(None, 1, None, False)
     else:
         timer._compile_ratio_with_retry(None, 1, None, False)
-    assert compilations.asked == ["compile", "compile alone"][: 1 + bool(failures)]
+    assert compilations.asked == ["compile", "compile"][: 1 + bool(failures)]
 
 
 def test_processes_that_will_be_compared_are_started_once(monkeypatch):

@@ -135,8 +135,11 @@ class BaselineTimer:
             EvaluatorError: it could not be measured.
         """
         few = _few(found.count, found.facts.solo_ms)
-        with self._raising(EvaluatorError, "by itself"), self._context.driver.step("time process spread"):
-            found.spreads[queued] = self._process_spread(found.eager, few, queued=queued)
+        try:
+            with self._raising(EvaluatorError, "by itself"), self._context.driver.step("time process spread"):
+                found.spreads[queued] = self._process_spread(found.eager, few, queued=queued)
+        finally:
+            self._dismiss_unneeded()
 
     def time_alone(self, found: Baselines, count: int, queued: bool) -> Timing:
         """Time the reference with nobody else around; raises what `compare_processes` does."""
@@ -176,7 +179,9 @@ class BaselineTimer:
             if (known := self._cache.recall("process_spread", each)) is not None:
                 found.spreads[each] = known
         if self._kind == "cpu" and queued not in found.spreads:
-            self.compare_processes(found, queued=queued)
+            with step("time process spread"):
+                few = _few(count, alone.median_ms)
+                found.spreads[queued] = self._process_spread(eager, few, queued=queued)
         self._dismiss_unneeded()
         return found
 
@@ -208,8 +213,7 @@ class BaselineTimer:
             known_ms=known_ms, error=known_error, solo_ms=alone.median_ms, most=most
         ):
             return known
-        few = _few(count, alone.median_ms)
-        found, error = self._compare(eager, self._reference(compiled=True), few, queued)
+        found, error = self._compare(eager, self._reference(compiled=True), count, queued)
         self._remember(queued, compile_ratio=found, compile_error=error, compile_solo_ms=alone.median_ms)
         return found
 
@@ -278,7 +282,7 @@ class BaselineTimer:
         while len(self._started) < count:
             try:
                 self._started.append(self._loaded())
-            except CandidateFailed:
+            except (CandidateFailed, torch.OutOfMemoryError):
                 if not self._started:
                     raise
                 break

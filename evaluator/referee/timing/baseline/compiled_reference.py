@@ -31,11 +31,12 @@ class CompiledReference:
         return self._failures < policy.COMPILE_ATTEMPTS
 
     def prepare(self) -> None:
-        """Compile while others may use the device; a failure, which may be theirs, leaves that to `take`."""
-        try:
-            self._ready = self._compile(shares=True)
-        except (CandidateFailed, torch.OutOfMemoryError) as error:
-            self.note(error)
+        """Compile while others may use the device, until a process holds it or compiling failed too often."""
+        while self._ready is None and self.may_be_tried:
+            try:
+                self._ready = self._compile(shares=True)
+            except (CandidateFailed, torch.OutOfMemoryError) as error:
+                self.note(error)
 
     def take(self) -> WorkerProcess:
         """Hand over a process that holds it as model `m`: the one that is ready, or else a new one.
