@@ -5,6 +5,7 @@ Both sides import this package; the referee allocates, the contestant attaches.
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final, Protocol
 
 import torch
@@ -12,16 +13,18 @@ import torch
 from kernelwright.evaluator.devices.guarded_block import Edge, GuardedBlock
 from kernelwright.evaluator.devices.policy import MEMORY_WAIT_S
 
-_SHORTAGES: Final = ("NVML_SUCCESS ==", "CUDA error: out of memory")
+_SHORTAGES: Final = re.compile(
+    r"NVML_SUCCESS ==|CUDA error: out of memory|\b[A-Z_]+_ALLOC(?:ATION)?_FAILED\b"
+)
 """In torch's errors where its allocator found the device full and can't say who fills it, and where another
-part of CUDA found no memory."""
+part of CUDA, or a library's handle or plan, found no memory: `CUBLAS_STATUS_ALLOC_FAILED`."""
 
 
 def is_device_full(error: BaseException) -> bool:
     """Return whether a device's memory ran out; where a sandbox closes NVML, torch fails to report it."""
     if isinstance(error, torch.OutOfMemoryError):
         return True
-    return isinstance(error, RuntimeError) and any(each in str(error) for each in _SHORTAGES)
+    return isinstance(error, RuntimeError) and _SHORTAGES.search(str(error)) is not None
 
 
 class Block(Protocol):
