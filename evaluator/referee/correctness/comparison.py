@@ -1,8 +1,7 @@
 """Compares outputs: verified ones with exact values, timed ones with the baseline's.
 
 Both measure the error of a group of elements in norm, as a multiple of its scale (tolerance.py). Verified
-outputs are also compared element by element against float64, and described; timed ones, of which there are
-thousands, are compared in norm alone.
+outputs are also compared element by element against float64; the thousands of timed ones in norm alone.
 """
 
 from __future__ import annotations
@@ -20,7 +19,6 @@ from kernelwright.evaluator.ipc.tensor_tree import leaf_paths
 from kernelwright.evaluator.referee.correctness import policy
 from kernelwright.evaluator.referee.correctness.discontinuities import (
     SINGLE_BITS,
-    Discontinuities,
     FlippedElements,
     FlipTolerance,
     flipped,
@@ -38,13 +36,14 @@ from kernelwright.evaluator.referee.correctness.groups import (
     set_apart,
 )
 from kernelwright.evaluator.referee.correctness.limits import (
-    AS_DRAWN,
+    COMPARED_FINELY,
     change_limit,
     dtype_limit,
     precision_limit,
 )
 from kernelwright.evaluator.referee.correctness.op_trace import ReductionTerms
-from kernelwright.evaluator.referee.correctness.tolerance import Expected, ExpectedLeaf, Rest
+from kernelwright.evaluator.referee.correctness.relative_error import relative_error
+from kernelwright.evaluator.referee.correctness.tolerance import Expected, ExpectedLeaf
 from kernelwright.evaluator.referee.reference.effects import AFTERWARDS
 from kernelwright.evaluator.schema.evaluation import Mismatch
 
@@ -127,9 +126,10 @@ def compare(
             expected = expected.decided_again()
             leaf = expected.leaves[index]
             ratio, wrong = _compared(leaf, got, limit)
-        if trial == AS_DRAWN and leaf.rest is not None and not bool(wrong.any()):
-            worst = max(worst, ratio)
-            ratio, wrong = _rest_compared(leaf, leaf.rest, got, limit)
+        for finer in (_rest_compared, _bulk_compared):
+            if trial in COMPARED_FINELY and leaf.scale is not None and not bool(wrong.any()):
+                worst = max(worst, ratio)
+                ratio, wrong = finer(leaf, got, limit)
         worst = max(worst, ratio)
         if bool(wrong.any()):
             most = limit if leaf.scale is None else dtype_limit(limit, leaf.precision)
@@ -165,9 +165,8 @@ def overall_errors(
 ) -> list[float]:
     """Error in roundoffs that few groups of each output exceed; 0 where it has eight bits.
 
-    With `near` it is the error of the change from those outputs, of 24 bits or more only. Errors that are
-    smooth in the inputs cancel there: those of truncated sums and of approximations. Those of narrow operands
-    do not, nor do the small ones of rounded sums.
+    With `near` it is that of the change from those outputs, of 24 bits or more only. Smooth errors, as of
+    truncated sums and approximations, cancel there; those of narrow operands and rounded sums do not.
     """
     found = []
     for index, returned in enumerate(actual):
@@ -208,33 +207,34 @@ def _compared(leaf: ExpectedLeaf, got: torch.Tensor, limit: float) -> tuple[floa
             wrong &= ~leaf.unsettled
         return float("inf") if bool(wrong.any()) else 0.0, wrong
     if leaf.jumps is not None:
-        exact = _nearest(exact, leaf.jumps, got)
+        exact = leaf.jumps.nearest(exact, got)
     if leaf.overflowed is not None:
         got = torch.where(leaf.overflowed, exact.to(got.dtype), got)
     most, eps = dtype_limit(limit, leaf.precision), torch.finfo(leaf.precision).eps
     return _floating(exact, leaf.scale, got, most, eps=eps)
 
 
-def _rest_compared(
-    leaf: ExpectedLeaf, rest: Rest, got: torch.Tensor, limit: float
-) -> tuple[float, torch.Tensor]:
+def _rest_compared(leaf: ExpectedLeaf, got: torch.Tensor, limit: float) -> tuple[float, torch.Tensor]:
     """Compare what is left without what stands out, in small groups: the size of others would excuse it."""
-    exact = leaf.exact if leaf.jumps is None else _nearest(leaf.exact, leaf.jumps, got)
+    rest, exact = leaf.rest, leaf.exact if leaf.jumps is None else leaf.jumps.nearest(leaf.exact, got)
+    if rest is None:
+        return 0.0, torch.zeros_like(exact, dtype=torch.bool)
     if leaf.overflowed is not None:
         got = torch.where(leaf.overflowed, exact.to(got.dtype), got)
     exact, got = (set_apart(values, leaf.exact, rest.below) for values in (exact, got))
-    most, eps = dtype_limit(limit, rest.precision), torch.finfo(rest.precision).eps
-    ratio, wrong = _floating(exact, rest.scale, got, most * policy.REST_FACTOR, eps=eps)
+    most, eps = dtype_limit(limit, rest.precision) * policy.REST_FACTOR, torch.finfo(rest.precision).eps
+    ratio, wrong = _floating(exact, rest.scale, got, most, eps=eps)
     return ratio / policy.REST_FACTOR, wrong.view_as(leaf.exact)
 
 
-def _nearest(exact: torch.Tensor, jumps: Discontinuities, got: torch.Tensor) -> torch.Tensor:
-    nearest, have = exact.flatten().clone(), got.flatten()
-    for other in jumps.others:
-        here, there = nearest[other.places], have[other.places].double()
-        is_nearer = ((there - other.values).abs() < (there - here).abs()) | (there == other.values)
-        nearest[other.places] = torch.where(is_nearer, other.values, here)
-    return nearest.view(exact.shape)
+def _bulk_compared(leaf: ExpectedLeaf, got: torch.Tensor, limit: float) -> tuple[float, torch.Tensor]:
+    """Compare the relative errors of most elements: large ones in a group would excuse the others."""
+    exact = leaf.exact if leaf.jumps is None else leaf.jumps.nearest(leaf.exact, got)
+    unit = policy.REST_FACTOR * (leaf.typical or math.inf)
+    most = max(dtype_limit(limit, leaf.precision) * unit, policy.LEAST_BULK_ERROR)
+    if (error := relative_error(got, exact) or 0.0) <= most:
+        return 0.0, torch.zeros_like(exact, dtype=torch.bool)
+    return error / unit, ~((got - exact).abs() <= most * exact.abs())
 
 
 def _readable(path: str) -> str:

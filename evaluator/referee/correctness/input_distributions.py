@@ -266,13 +266,20 @@ def varied(variant: Variation, leaf: torch.Tensor, generator: torch.Generator) -
 
 
 def has_one_sign(leaves: Iterable[torch.Tensor]) -> bool:
-    """Return whether an input that may be given signs has only one: signs change the work of some kernels."""
+    """Return whether an input that may be given signs mostly has one: signs change the work of some kernels.
+
+    Of what an activation leaves a little is negative, and of a shifted normal draw a few elements are.
+    """
     return any(
-        variable(leaf)
-        and leaf.numel() >= policy.FEWEST_SCATTERED
-        and (bool((leaf >= 0).all()) or bool((leaf <= 0).all()))
+        variable(leaf) and leaf.numel() >= policy.FEWEST_SCATTERED and _rarer_share(leaf) <= policy.RARER_SIGN
         for leaf in leaves
     )
+
+
+def _rarer_share(leaf: torch.Tensor) -> float:
+    """Share of the rarer sign in the sum of absolute values."""
+    above, below = (float(part.sum(dtype=torch.float64)) for part in (leaf.clamp_min(0), -leaf.clamp_max(0)))
+    return min(above, below) / max(above + below, policy.SMALLEST_SCALE)
 
 
 def row(leaves: Iterable[torch.Tensor]) -> int:

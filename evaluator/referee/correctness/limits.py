@@ -13,6 +13,10 @@ from kernelwright.evaluator.referee.correctness.op_trace import ReductionTerms
 HALF_BITS: Final = 16
 AS_DRAWN: Final = "as_drawn"
 """The name of trials on the problem's own inputs, the only ones whose outliers are not ours."""
+TIMED: Final = "timed"
+"""The name of ordinary timed calls that are compared with exact outputs."""
+COMPARED_FINELY: Final = (AS_DRAWN, TIMED)
+"""Trials in which what stands out excuses no errors elsewhere: their work counts, or is the problem's own."""
 
 
 def dtype_limit(limit: float, dtype: torch.dtype) -> float:

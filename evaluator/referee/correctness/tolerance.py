@@ -45,6 +45,7 @@ from kernelwright.evaluator.referee.correctness.groups import (
 )
 from kernelwright.evaluator.referee.correctness.limits import HALF_BITS, dtype_limit
 from kernelwright.evaluator.referee.correctness.op_trace import OpTrace
+from kernelwright.evaluator.referee.correctness.relative_error import typical_error
 from kernelwright.evaluator.referee.reference.input_structure import computable
 from kernelwright.evaluator.referee.reference.perturbation import has_integers, movable, perturbed, untied
 from kernelwright.evaluator.referee.reference.reference import Arguments, Output, Reference
@@ -84,6 +85,8 @@ class ExpectedLeaf:
     """Floating values that jump where a decision hangs on rounding."""
     rest: Rest | None = None
     """The rest, where some elements stand out or its groups could be smaller."""
+    typical: float | None = None
+    """The relative error that most elements stay below."""
 
     @property
     def precision(self) -> torch.dtype:
@@ -234,8 +237,9 @@ def _solve_leaf(
         values = torch.where(not_finite, computed.double(), values)
     is_wide = torch.finfo(computed.dtype).bits > HALF_BITS and not trace.keeps_roundings
     moved, half = as_real(perturbed_leaf), trace.half if is_wide else None
-    found = _scale(computed, values, moved, half=half)
-    return replace(found, own=leaf, overflowed=overflowed, rest=_rest(computed, values, moved, half=half))
+    found, rest = _scale(computed, values, moved, half=half), _rest(computed, values, moved, half=half)
+    typical = typical_error(computed, moved, values, eps=torch.finfo(half or computed.dtype).eps)
+    return replace(found, own=leaf, overflowed=overflowed, rest=rest, typical=typical)
 
 
 def _rest(

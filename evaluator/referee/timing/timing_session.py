@@ -11,7 +11,7 @@ import torch
 from kernelwright.evaluator.devices.policy import MEMORY_WAIT_S
 from kernelwright.evaluator.referee.correctness.comparison import compare
 from kernelwright.evaluator.referee.correctness.input_distributions import VARIANTS
-from kernelwright.evaluator.referee.correctness.limits import limit
+from kernelwright.evaluator.referee.correctness.limits import TIMED, limit
 from kernelwright.evaluator.referee.correctness.tolerance import expect
 from kernelwright.evaluator.referee.correctness.trials import TrialPool
 from kernelwright.evaluator.referee.reference.reference import Arguments
@@ -159,7 +159,7 @@ class TimingSession:
         """Compare outputs with exact ones of the timed model."""
         model, math_policy = self.pool.draws[0].model, self.config.math.value
         expected = expect(self.context.reference, model, arguments, math_policy, self.pool.trace)
-        return compare(expected, outputs, limit=limit, trial="timed").mismatch is None
+        return compare(expected, outputs, limit=limit, trial=TIMED).mismatch is None
 
     def _about_ms(self) -> float:
         """Return the least of a few calls: others may use the device, and this process may be stopped."""

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from kernelwright.evaluator.referee.correctness.comparison import Outputs, _nearest, compare, compare_change
+from kernelwright.evaluator.referee.correctness.comparison import Outputs, compare, compare_change
 from kernelwright.evaluator.referee.correctness.discontinuities import Discontinuities, Values
 from kernelwright.evaluator.referee.correctness.op_trace import ReductionTerms
 from tests.benchmarks.support.products import HONEST, NARROW
@@ -160,7 +160,7 @@ def test_of_several_right_values_the_nearest_counts():
     places = torch.tensor([0, 1, 2])
     several = Discontinuities([Values(places, torch.tensor([3.0, 3.0, -5.0]).double())], share=1.0, most=3)
     exact, got = torch.tensor([2.0, 2.0, -4.0, 7.0]).double(), torch.tensor([2.1, 2.9, -4.9, 1.0])
-    assert _nearest(exact, several, got).tolist() == [2.0, 3.0, -5.0, 7.0]
+    assert several.nearest(exact, got).tolist() == [2.0, 3.0, -5.0, 7.0]
 
 
 def test_half_precision_products_pass_where_they_are_allowed():

@@ -11,6 +11,7 @@ from kernelwright.evaluator.referee.correctness.input_distributions import (
     Starts,
     _uniform,
     harden,
+    has_one_sign,
     row,
     varied,
 )
@@ -21,6 +22,23 @@ CPU = torch.device("cpu")
 
 def _generator() -> torch.Generator:
     return torch.Generator().manual_seed(3)
+
+
+@pytest.mark.parametrize(
+    ("values", "one"),
+    [
+        (torch.relu, True),
+        (torch.nn.functional.silu, True),
+        (torch.nn.functional.gelu, True),
+        (lambda drawn: drawn - 4, True),
+        (lambda drawn: drawn + 0.1, False),
+        (lambda drawn: drawn, False),
+        (lambda drawn: drawn[:16].abs(), False),
+    ],
+)
+def test_inputs_with_little_of_a_sign_have_one(values, one) -> None:
+    drawn = torch.randn(1 << 16, generator=_generator())
+    assert has_one_sign([values(drawn)]) == has_one_sign([-values(drawn)]) == one
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import torch
 
 from kernelwright.evaluator.referee.correctness.comparison import compare
 from kernelwright.evaluator.referee.correctness.groups import gap_below, refined
-from kernelwright.evaluator.referee.correctness.limits import AS_DRAWN
+from kernelwright.evaluator.referee.correctness.limits import AS_DRAWN, TIMED
 from kernelwright.evaluator.referee.correctness.op_trace import trace_call
 from kernelwright.evaluator.referee.correctness.policy import FEWEST_BELOW_GAP, GAP_BITS
 from kernelwright.evaluator.referee.correctness.tolerance import Expected, expect
@@ -137,3 +137,29 @@ def test_small_neighbours_are_excused_by_their_own_size_alone() -> None:
     assert _is_right(expected, right * (1 + 1e-6))
     assert not _is_right(expected, torch.where(sizes < 1e20, 0.0, right))
     assert _is_right(expected, torch.where(sizes < 1e20, 0.0, right), trial="outliers")
+
+
+HEAVY = """
+import torch
+from torch import nn
+class Model(nn.Module):
+    def forward(self, x, y):
+        return torch.exp(x - y)
+def get_inputs():
+    return [torch.randn(2048) * 6, torch.randn(2048) * 6]
+"""
+
+
+@pytest.mark.parametrize("trial", [AS_DRAWN, TIMED])
+def test_few_large_outputs_of_a_vector_excuse_no_guesses_of_the_many_small_ones(trial: str) -> None:
+    """Timed inputs alone may spread them so: losses of tokens, sampled but for the largest, were credited."""
+    reference = reference_of(HEAVY)
+    model, arguments = reference.model(1), reference.inputs(2)
+    expected = expect(reference, model, arguments, "fp32", trace_call(reference, model, arguments))
+    right = expected.output.leaves[0]
+    guessed = torch.where(right > right.sort().values[-512], right, right * 1.3)
+    assert _is_right(expected, right, trial)
+    assert _is_right(expected, right * (1 + 1e-6), trial)
+    assert (guessed - right).norm() < 1e-5 * right.norm()
+    assert _is_right(expected, guessed, "zero_mean")
+    assert not _is_right(expected, guessed, trial)
