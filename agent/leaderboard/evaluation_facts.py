@@ -174,5 +174,6 @@ def _stage_notes(evaluation: Evaluation) -> dict[str, str]:
     compiling = sum(build.seconds for build in evaluation.builds)
     notes = {"build": " (precompiled headers included)"} if spent > 2 * compiling + 5 else {}
     if "compile" in evaluation.config.baselines and evaluation.measurement is not None:
-        notes["time"] = " (torch.compile of the reference included)"
+        on_cpu = evaluation.environment is None or evaluation.environment.device == "cpu"
+        notes["time" if on_cpu else "open"] = " (torch.compile of the reference included)"
     return notes
