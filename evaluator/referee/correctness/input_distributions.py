@@ -12,6 +12,7 @@ from typing import Final
 import torch
 
 from kernelwright.evaluator.referee.correctness import policy
+from kernelwright.evaluator.referee.correctness.groups import flat_chunks
 from kernelwright.evaluator.referee.correctness.trial_cache import Trial
 from kernelwright.evaluator.referee.reference.constant_inputs import Variation
 from kernelwright.evaluator.referee.reference.input_structure import keeper, variable
@@ -278,7 +279,10 @@ def has_one_sign(leaves: Iterable[torch.Tensor]) -> bool:
 
 def _rarer_share(leaf: torch.Tensor) -> float:
     """Share of the rarer sign in the sum of absolute values."""
-    above, below = (float(part.sum(dtype=torch.float64)) for part in (leaf.clamp_min(0), -leaf.clamp_max(0)))
+    above = below = 0.0
+    for part in flat_chunks(leaf):
+        above += float(part.clamp_min(0).sum(dtype=torch.float64))
+        below -= float(part.clamp_max(0).sum(dtype=torch.float64))
     return min(above, below) / max(above + below, policy.SMALLEST_SCALE)
 
 
