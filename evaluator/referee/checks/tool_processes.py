@@ -104,8 +104,10 @@ class ToolProcesses:
         *beside: Iterator[None],
     ) -> list[ToolRun]:
         """Run a candidate under tools, each at a shape, all at once; what is `beside` advances with them."""
-        watched = [_Watched(tool, variant, self._start_under(tool)) for tool, variant in wanted]
+        watched: list[_Watched] = []
         try:
+            for tool, variant in wanted:
+                watched.append(_Watched(tool, variant, self._start_under(tool)))  # closed below
             _advance([*(_load(each, source, limit) for each in watched), *beside])
             limit.extend(self._driver.hold_for_tools())
             for each in watched:

@@ -32,6 +32,7 @@ from kernelwright.evaluator.referee.correctness.groups import (
     flat_chunks,
     group_columns,
     grouped,
+    relative_error,
     rms,
     set_apart,
 )
@@ -42,7 +43,6 @@ from kernelwright.evaluator.referee.correctness.limits import (
     precision_limit,
 )
 from kernelwright.evaluator.referee.correctness.op_trace import ReductionTerms
-from kernelwright.evaluator.referee.correctness.relative_error import relative_error
 from kernelwright.evaluator.referee.correctness.tolerance import Expected, ExpectedLeaf
 from kernelwright.evaluator.referee.reference.effects import AFTERWARDS
 from kernelwright.evaluator.schema.evaluation import Mismatch
@@ -126,7 +126,7 @@ def compare(
             expected = expected.decided_again()
             leaf = expected.leaves[index]
             ratio, wrong = _compared(leaf, got, limit)
-        for finer in (_rest_compared, _bulk_compared):
+        for finer in (_rest_compared, _relatively_compared):
             if trial in COMPARED_FINELY and leaf.scale is not None and not bool(wrong.any()):
                 worst = max(worst, ratio)
                 ratio, wrong = finer(leaf, got, limit)
@@ -227,11 +227,11 @@ def _rest_compared(leaf: ExpectedLeaf, got: torch.Tensor, limit: float) -> tuple
     return ratio / policy.REST_FACTOR, wrong.view_as(leaf.exact)
 
 
-def _bulk_compared(leaf: ExpectedLeaf, got: torch.Tensor, limit: float) -> tuple[float, torch.Tensor]:
+def _relatively_compared(leaf: ExpectedLeaf, got: torch.Tensor, limit: float) -> tuple[float, torch.Tensor]:
     """Compare the relative errors of most elements: large ones in a group would excuse the others."""
     exact = leaf.exact if leaf.jumps is None else leaf.jumps.nearest(leaf.exact, got)
     unit = policy.REST_FACTOR * (leaf.typical or math.inf)
-    most = max(dtype_limit(limit, leaf.precision) * unit, policy.LEAST_BULK_ERROR)
+    most = max(dtype_limit(limit, leaf.precision) * unit, policy.LEAST_RELATIVE_ERROR)
     if (error := relative_error(got, exact) or 0.0) <= most:
         return 0.0, torch.zeros_like(exact, dtype=torch.bool)
     return error / unit, ~((got - exact).abs() <= most * exact.abs())

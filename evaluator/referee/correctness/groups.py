@@ -1,4 +1,4 @@
-"""Groups of output elements, which share an error scale, and root mean squares over them."""
+"""Groups of output elements, which share an error scale; root mean squares over them, and relative errors."""
 
 from __future__ import annotations
 
@@ -92,6 +92,36 @@ def bulk(groups: torch.Tensor, sizes: torch.Tensor) -> float:
 def bulk_rms(values: torch.Tensor, exact: torch.Tensor) -> float:
     """The root mean square that few of a leaf's groups exceed, of those that are not negligible."""
     return bulk(*(rms(grouped(finite_or_zero(each)).double()) for each in (values, exact)))
+
+
+def typical_error(own: torch.Tensor, moved: torch.Tensor, exact: torch.Tensor, *, eps: float) -> float | None:
+    """Relative error of most elements of a reference, or of its response to roundings; None of too few.
+
+    `exact` and the perturbed output `moved` are float64, shape as `own`.
+    """
+    found = [error for values in (own, moved) if (error := relative_error(values, exact)) is not None]
+    return max([*found, eps / 2]) if found else None
+
+
+def relative_error(values: torch.Tensor, exact: torch.Tensor) -> float | None:
+    """Relative error that `RELATIVE_QUANTILE` of the elements do not exceed; None of too few.
+
+    Of a large output some elements are drawn, other ones each time: who knew them would compute those alone.
+    """
+    values, exact = values.flatten(), exact.flatten()
+    if exact.numel() > policy.RELATIVE_SAMPLE:
+        generator = torch.Generator(exact.device)
+        generator.seed()
+        places = torch.randint(
+            exact.numel(), (policy.RELATIVE_SAMPLE,), generator=generator, device=exact.device
+        )
+        values, exact = values[places], exact[places]
+    values = values.double()
+    known = exact.isfinite() & (exact.abs() > policy.SMALLEST_RELATIVE) & values.isfinite()
+    errors = (values[known] / exact[known] - 1).abs()
+    if len(errors) < policy.FEWEST_RELATIVE:
+        return None
+    return float(errors.kthvalue(math.ceil(policy.RELATIVE_QUANTILE * len(errors))).values)
 
 
 def least_scales_by_size(scales: torch.Tensor, sizes: torch.Tensor, *, eps: float) -> torch.Tensor:

@@ -211,15 +211,15 @@ AROUND, BELOW, NEAR = (2 / 3, 4 / 3), (1 / 2, 1.0), (0.98, 1.0)
 """Factors on the inputs of timed calls, from the widest to those for references finite on nothing else."""
 FEWEST_SCATTERED: Final = 32
 """Elements an input needs for signs and spikes: on those of a scalar an output may not stay finite."""
-BULK_QUANTILE: Final = 0.75
+RELATIVE_QUANTILE: Final = 0.75
 """Share of an output's elements whose relative error is held, on the problem's own and on timed inputs."""
-BULK_SAMPLE: Final = 1 << 16
+RELATIVE_SAMPLE: Final = 1 << 16
 """Elements of a large output that are looked at for that."""
-FEWEST_IN_BULK: Final = 64
+FEWEST_RELATIVE: Final = 64
 """Elements that are neither zero nor tiny from which on it is."""
 SMALLEST_RELATIVE: Final = 1e-30
 """Size from which on a relative error says something: some arithmetic flushes smaller numbers to zero."""
-LEAST_BULK_ERROR: Final = 1e-3
+LEAST_RELATIVE_ERROR: Final = 1e-3
 """Relative error that is allowed in any case, half a rounding to bfloat16: this is about guesses."""
 RARER_SIGN: Final = 0.25
 """Share of the rarer sign in the sum of absolute values up to which an input counts as of one sign: a SiLU of

@@ -42,10 +42,10 @@ from kernelwright.evaluator.referee.correctness.groups import (
     refined,
     rms,
     set_apart,
+    typical_error,
 )
 from kernelwright.evaluator.referee.correctness.limits import HALF_BITS, dtype_limit
 from kernelwright.evaluator.referee.correctness.op_trace import OpTrace
-from kernelwright.evaluator.referee.correctness.relative_error import typical_error
 from kernelwright.evaluator.referee.reference.input_structure import computable
 from kernelwright.evaluator.referee.reference.perturbation import has_integers, movable, perturbed, untied
 from kernelwright.evaluator.referee.reference.reference import Arguments, Output, Reference

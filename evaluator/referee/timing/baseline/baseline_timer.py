@@ -265,13 +265,10 @@ class BaselineTimer:
     def _reference(self, *, compiled: bool = False) -> CallBuffers:
         """Take a process with the reference that was started ahead, or start one."""
         if compiled:
-            worker, is_ready = self._compiled.take(), True
+            worker = self._compiled.take()
         else:
-            is_ready = bool(self._started)
-            worker = self._started.pop(0) if is_ready else start(self._context, role="baseline")
+            worker = self._started.pop(0) if self._started else self._loaded(shares=False)
         try:
-            if not is_ready:
-                self._load(worker)
             return self._session.lay_out(worker)
         except BaseException:
             worker.close()
@@ -281,17 +278,18 @@ class BaselineTimer:
         """Start processes ahead; of the second and later ones, a failure shows where they are needed."""
         while len(self._started) < count:
             try:
-                self._started.append(self._loaded())
+                self._started.append(self._loaded(shares=True))
             except (CandidateFailed, torch.OutOfMemoryError):
                 if not self._started:
                     raise
                 break
 
-    def _loaded(self) -> WorkerProcess:
-        """Start a process with the reference, while others may use the device."""
+    def _loaded(self, *, shares: bool) -> WorkerProcess:
+        """Start a process with the reference; one that `shares` the device lets others go first."""
         worker = start(self._context, role="baseline")
         try:
-            self._context.driver.hold(exclusive=False, anew=True)
+            if shares:
+                self._context.driver.hold(exclusive=False, anew=True)
             self._load(worker)
         except BaseException:
             worker.close()

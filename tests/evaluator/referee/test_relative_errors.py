@@ -4,14 +4,14 @@ import pytest
 import torch
 
 from kernelwright.evaluator.referee.correctness import policy
-from kernelwright.evaluator.referee.correctness.relative_error import relative_error, typical_error
+from kernelwright.evaluator.referee.correctness.groups import relative_error, typical_error
 
 
 def _spread(count: int) -> torch.Tensor:
     return torch.randn(count, dtype=torch.float64).mul(20).exp()
 
 
-@pytest.mark.parametrize("count", [policy.FEWEST_IN_BULK, 4 * policy.BULK_SAMPLE])
+@pytest.mark.parametrize("count", [policy.FEWEST_RELATIVE, 4 * policy.RELATIVE_SAMPLE])
 @pytest.mark.parametrize(("share", "found"), [(0.1, False), (0.5, True), (1.0, True)])
 def test_guesses_of_more_than_a_quarter_show_whatever_their_size(count, share, found):
     exact = _spread(count)
@@ -24,7 +24,7 @@ def test_guesses_of_more_than_a_quarter_show_whatever_their_size(count, share, f
 
 
 def test_zeros_tiny_and_infinite_elements_and_too_few_say_nothing():
-    exact = _spread(policy.FEWEST_IN_BULK)
+    exact = _spread(policy.FEWEST_RELATIVE)
     others = torch.tensor([0.0, 1e-40, float("inf"), float("nan")], dtype=torch.float64)
     assert relative_error(torch.cat([exact, others + 1]), torch.cat([exact, others])) == 0.0
     assert relative_error(exact[1:], exact[1:]) is None
@@ -39,6 +39,6 @@ def test_a_reference_is_typically_off_by_its_own_error_or_its_response_or_half_a
 
 
 def test_other_elements_are_drawn_each_time():
-    exact = torch.ones(16 * policy.BULK_SAMPLE, dtype=torch.float64)
+    exact = torch.ones(16 * policy.RELATIVE_SAMPLE, dtype=torch.float64)
     values = exact + torch.arange(len(exact), dtype=torch.float64)
     assert len({relative_error(values, exact) for _ in range(5)}) == 5
